@@ -6,13 +6,15 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from pathlib import Path
+from types import TracebackType
 
 import attrs
 
 from tests.spark.test_exactly_once import children, command_of
 
-__all__ = ["Memory", "kill_all", "memory"]
+__all__ = ["Memory", "PeakMemory", "kill_all", "memory"]
 
 
 @attrs.frozen
@@ -31,6 +33,31 @@ def memory(pid: int) -> Memory:
         with contextlib.suppress(OSError):
             sizes["jvm" if b"java" in command_of(child) else "workers"] += proportional(child)
     return Memory(**sizes)
+
+
+class PeakMemory:
+    """The most megabytes that some processes, and all below them, take together while this is open. What processes share is
+    divided among them. They are looked at twenty times a second. ``peak``: 0 before the first look."""
+
+    def __init__(self, *pids: int) -> None:
+        self.pids, self.peak = pids, 0.0
+        self.end = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end.set()
+        self.thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            below = {pid for one in self.pids for pid in (one, *children(one))}
+            self.peak = max(self.peak, sum(map(proportional, below)))
+            if self.end.wait(0.05):
+                return
 
 
 def resident(pid: int) -> float:

@@ -1,105 +1,116 @@
-"""The local backend beside ours on Spark, and beside DuckDB's batch answer: queries of the Yahoo benchmark from Parquet.
+"""The local backend beside ours on Spark, and beside DuckDB's batch answer: queries of the Yahoo benchmark, and the smart homes.
 
-    python -m benchmarks.local [--events N] [--queries II,III,IV,V,VI] [--workers 1,2] [--runs N] [--no-spark] [--no-duckdb]
+    python -m benchmarks.local [--events N] [--files N] [--queries II,III,IV,V,VI] [--workers 1,2] [--runs N] [--warm SECONDS]
+                               [--data DIR] [--homes N] [--sides local,spark,duckdb] [--no-verify]
 
-All sides run in one process, warm, in turns, on the same files, checkpoints on; nothing of the rows is kept. Each answer of the
-local backend is compared with DuckDB's recount before. ``million``: million events a second, from the call to the end of the run.
-``first``: seconds from the call to the first committed epoch. ``memory``: MB of this process after the local runs, before Spark.
+The same Parquet files on all sides, checkpoints on, nothing of the rows kept. Each side is a process of its own, which stays
+warm; they run in turns, after ``--warm`` seconds of each. ``--homes``: the pipeline of ``examples/smart_homes.py`` for that many
+homes in the place of the queries. ``--data``: events are written there if the directory has none, and stay.
+
+``exact``: the answer of the local backend with most threads equals a recount, by DuckDB or pandas. ``million``: million events a
+second, from the call to the end of the run. ``first``: seconds from the call to the first committed epoch, the least of the runs.
+``memory``: the most MB of all processes of a side in one more run.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import time
-from collections.abc import Callable
-from functools import partial
+import json
+import pickle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import attrs
-
-from benchmarks._compare import Setting, alternate, medians, say, scratch, versions
-from benchmarks.yahoo import RECOUNTS, SECONDS, compare, flows
+from benchmarks._compare import alternate, medians, say, scratch, versions
+from benchmarks._sides import HOMES, Order, Side
+from benchmarks.yahoo import RECOUNTS, SECONDS, compare
 from examples import yahoo_data
 from examples.yahoo_data import Tables
-from tracetypes import Dataflow, check
-from tracetypes.compiler.local.backend import LocalBackend
-from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.spark.run import run
-from tracetypes.compiler.store.outputs import NoOutput
 
 
-def first_epoch(setting: Setting, flow: Dataflow) -> float:
-    """Seconds until the first epoch is committed."""
-    query_plan, ends = plan(check(flow), parallelism=setting.parallelism), list[float]()
-    with scratch() as checkpoint:
-        start = time.monotonic()
-        run(
-            setting.spark,
-            query_plan,
-            {setting.source: str(setting.rows)},
-            NoOutput(query_plan),
-            checkpoint=str(checkpoint),
-            on_batch=lambda _: ends.append(time.monotonic() - start),
-        )
-    return ends[0]
-
-
-def duckdb_seconds(query: str, root: Path, dimensions: Tables, span: float) -> float:
-    """Seconds of DuckDB's batch answer, warm, with as many threads as it likes."""
-    import duckdb
-    import pandas as pd
-
-    with duckdb.connect() as database:
-        database.register("ads", pd.DataFrame(dimensions.campaign_of.items(), columns=["ad_id", "campaign_id"]))
-        database.register("users", pd.DataFrame(dimensions.location_of.items(), columns=["user_id", "location"]))
-        database.execute(f"CREATE VIEW events AS SELECT * FROM '{root}/events/*.parquet'")
-        start = time.monotonic()
-        database.sql(RECOUNTS[query].format(span=round(span * 1_000))).to_arrow_table()
-        return time.monotonic() - start
-
-
-def measure(query: str, root: Path, dimensions: Tables, arguments: argparse.Namespace) -> None:
-    """Verify, time and print a query."""
-    span = SECONDS / arguments.files
-    flow = next(iter(flows(dimensions, str(root / "reference.sqlite"), span)[query].values()))
+def orders(query: str, data: Path, span: float, arguments: argparse.Namespace) -> list[Order]:
+    """The sides of a query."""
     widths = [int(width) for width in arguments.workers.split(",")]
-    local = {
-        width: Setting(cast(Any, LocalBackend(width)), root / "events", "events", cast(Any, None), width) for width in widths
-    }
-    with scratch() as out:
-        local[widths[-1]].ours(flow, out / "rows.parquet")
-        exact = compare(query, out / "rows.parquet", root, dimensions, span, ours=True).exact
-    first = min(first_epoch(local[widths[-1]], flow) for _ in range(3))
-    sides: dict[str, Callable[[], float]] = {f"local {width}": partial(one.ours, flow) for width, one in local.items()}
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_000
-    if not arguments.no_spark:
-        from tracetypes.compiler.spark.session import session
+    engines = arguments.sides.split(",")
+    some = [Order("local", width, query, str(data), span) for width in widths]
+    some += [Order("Spark", widths[-1], query, str(data), span)] if "spark" in engines else []
+    return some + ([Order("DuckDB", widths[-1], query, str(data), span)] if "duckdb" in engines and query in RECOUNTS else [])
 
-        on_spark = attrs.evolve(local[widths[-1]], spark=session(parallelism=widths[-1]))
-        sides["Spark"] = partial(on_spark.ours, flow)
-    if not arguments.no_duckdb and query in RECOUNTS:
-        sides["DuckDB"] = partial(duckdb_seconds, query, root, dimensions, span)
-    seconds = alternate(sides, arguments.runs, arguments.warm)
+
+def is_exact(query: str, data: Path, out: Path, span: float) -> bool:
+    """The answer against a recount."""
+    if query != HOMES:
+        return compare(query, out, data, Tables.read(data / "reference.sqlite"), span, ours=True).exact
+    import pyarrow.parquet as pq
+
+    from benchmarks import smart_homes
+
+    rows = pq.read_table(data / "readings").to_pandas()
+    expected = smart_homes.recount(rows, pickle.loads((data / "models.pickle").read_bytes()))
+    return smart_homes.exact(smart_homes.compare(expected, out, until=int(rows["timestamp"].max())))
+
+
+def measure(query: str, data: Path, events: int, arguments: argparse.Namespace) -> None:
+    """Verify, time and print a query."""
+    sides = [Side(order) for order in orders(query, data, SECONDS / arguments.files, arguments)]
+    try:
+        local = [side for side in sides if side.order.engine == "local"]
+        exact = None
+        if not arguments.no_verify:
+            with scratch() as out:
+                local[-1].write(out / "rows.parquet")
+                exact = is_exact(query, data, out / "rows.parquet", SECONDS / arguments.files)
+        seconds = alternate({side.order.name: side.run for side in sides}, arguments.runs, arguments.warm)
+        firsts = {side.order.name: [one.first for one in side.timings[-arguments.runs :] if one.first] for side in sides}
+        peaks = {side.order.name: round(side.peak()) for side in sides}
+    finally:
+        for side in sides:
+            side.end()
     median = medians(seconds)
-    best = median[f"local {widths[-1]}"]
+    best = median[local[-1].order.name]
     say(
         benchmark="local",
         query=query,
-        events=arguments.events,
-        workers=widths[-1],
+        events=events,
         exact=exact,
         seconds=median,
         all={name: [round(one, 2) for one in times] for name, times in seconds.items()},
-        million=round(arguments.events / best / 1e6, 1),
-        speed_up=round(median[f"local {widths[0]}"] / best, 2),
+        million=round(events / best / 1e6, 1),
+        speed_up=round(median[local[0].order.name] / best, 2),
         over_spark=round(median["Spark"] / best, 2) if "Spark" in median else None,
         over_duckdb=round(best / median["DuckDB"], 2) if "DuckDB" in median else None,
-        first=round(first, 2),
-        memory=round(memory),
+        first={name: round(min(some), 2) for name, some in firsts.items() if some},
+        memory=peaks,
         versions=versions(),
     )
+
+
+def write_yahoo(data: Path, arguments: argparse.Namespace) -> int:
+    """Events and tables, if they are not there. How many events there are."""
+    request = {name: vars(arguments)[name] for name in ("events", "files", "users")}
+    record = data / "events.json"
+    if record.exists():
+        if json.loads(record.read_text()) != request:
+            raise SystemExit(f"{data} has other events: {record.read_text()}")
+        return int(arguments.events)
+    dimensions = yahoo_data.tables(users=arguments.users)
+    rate = max(1, arguments.events // SECONDS)
+    yahoo_data.write_events(data / "events", dimensions, events=arguments.events, files=arguments.files, rate=rate)
+    dimensions.write(data / "reference.sqlite")
+    record.write_text(json.dumps(request))
+    return int(arguments.events)
+
+
+def write_homes(data: Path, arguments: argparse.Namespace) -> int:
+    """Measurements and models. How many measurements there are."""
+    from examples import smart_homes_data
+    from examples.smart_homes_data import HOUSEHOLDS, PLUGS, START
+
+    seconds = max(120, arguments.events // (arguments.homes * HOUSEHOLDS * PLUGS))  # one a plug and second
+    count = smart_homes_data.write(data / "readings", homes=arguments.homes, seconds=seconds, files=arguments.files)
+    history = smart_homes_data.measurements(smart_homes_data.generate(1, 3_000, seed=2, start=START))
+    models: dict[str, Any] = smart_homes_data.train(smart_homes_data.histories(history))
+    (data / "models.pickle").write_bytes(pickle.dumps(models))
+    return count
 
 
 def main() -> None:
@@ -108,21 +119,23 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=20_000_000)
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--queries", default="II,III,IV,V,VI")
+    parser.add_argument("--homes", type=int, help="homes of 24 plugs each")
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warm", type=float, default=10.0, help="seconds that each side runs before")
-    parser.add_argument("--no-spark", action="store_true")
-    parser.add_argument("--no-duckdb", action="store_true")
+    parser.add_argument("--sides", default="local,spark,duckdb")
+    parser.add_argument("--data", type=Path, help="where events are kept")
+    parser.add_argument("--no-verify", action="store_true", help="time only")
     arguments = parser.parse_args()
     with scratch() as root:
-        dimensions = yahoo_data.tables(users=arguments.users)
-        yahoo_data.write_events(
-            root / "events", dimensions, events=arguments.events, files=arguments.files, rate=max(1, arguments.events // SECONDS)
-        )
-        dimensions.write(root / "reference.sqlite")
+        if arguments.homes:
+            measure(HOMES, root, write_homes(root, arguments), arguments)
+            return
+        data = arguments.data or root
+        events = write_yahoo(data, arguments)
         for query in arguments.queries.split(","):
-            measure(query, root, dimensions, arguments)
+            measure(query, data, events, arguments)
 
 
 if __name__ == "__main__":

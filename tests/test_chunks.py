@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +35,7 @@ from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report, SideRows
 from tracetypes.compiler.runtime.partial_aggregation import reduce_by_key
 from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
+from tracetypes.compiler.runtime.stage import rarely_collected
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.edges import O
 from tracetypes.nodes import ROW_POSITION
@@ -405,3 +408,22 @@ def test_groups_of_dictionaries(rows: list[str | None], seed: int) -> None:
     groups = groups_of(column, len(rows))
     assert groups.number == len(set(rows))
     assert [rows[at] for at in groups.first[groups.of_row].tolist()] == rows
+
+
+def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> None:
+    usual = gc.get_threshold()
+    with rarely_collected:
+        second = threading.Barrier(2)
+
+        def hold() -> None:
+            with rarely_collected:
+                second.wait()
+                second.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        second.wait()
+    assert gc.get_threshold() != usual
+    second.wait()
+    thread.join()
+    assert gc.get_threshold() == usual

@@ -14,11 +14,11 @@ What is learned meanwhile lies in an :class:`Epoch`, what stays in a :class:`Sta
 from __future__ import annotations
 
 import gc
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
@@ -51,19 +51,33 @@ from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.nodes import Restore, Sort
 
-__all__ = ["StageKernel"]
+__all__ = ["StageKernel", "rarely_collected"]
 
 
-@contextmanager
-def rarely_collected() -> Iterator[None]:
-    """Look for cyclic garbage less often: a block makes many objects that all stay, and none of ours are cycles. By Python's
-    own measure each 700 objects are worth a look, a fifth of the time of a large block."""
-    before = gc.get_threshold()
-    gc.set_threshold(max(before[0], limits.YOUNG) if before[0] else 0, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+class _RareCollection:
+    """Looks for cyclic garbage less often while it is open: a block makes many objects that all stay, and none of ours are
+    cycles. By Python's own measure each 700 objects are worth a look, a fifth of the time of a large block. Any number of threads
+    may have it open; the last one restores the measure, which is the process's."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = threading.RLock(), 0
+        self.usual = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.count:
+                self.usual = gc.get_threshold()
+                gc.set_threshold(max(self.usual[0], limits.YOUNG) if self.usual[0] else 0, *self.usual[1:])
+            self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.count -= 1
+            if not self.count:
+                gc.set_threshold(*self.usual)
+
+
+rarely_collected: Final = _RareCollection()
 
 
 Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]
@@ -150,7 +164,7 @@ class StageKernel:
         yield from epoch.rejected
         for rows in aside:  # what earlier pieces of the epoch closed is known only here
             yield Message(0, side_rows.placed(rows, epoch.frontiers))
-        with rarely_collected():
+        with rarely_collected:
             self._hold(state, epoch, blocks, items)
             complete = self._close(state, epoch, blocks, drained=drained)
         yield from self.pipeline.messages(epoch, complete=complete)
