@@ -1,12 +1,12 @@
 """The structures of the ordered multicore runtime: what they cost, and the tables of the paper on a simulated machine.
 
-    python -m benchmarks.ordered [--part PART ...] [--runs N] [--units N] [--workers N]
+    python -m benchmarks.ordered [--part PART ...] [--runs N] [--units N] [--workers N] [--rows N]
 
 Parts: ``empty``, chains of 1 to 10 operators that do nothing, on one thread (CPU time for a unit and operator); ``decision``,
 what the scheduler takes for a turn; ``threads``, an operator of hashes, which release the GIL, on 1 and 2 threads;
 ``figure8`` (with the time distribution) to ``figure14``, and ``typed`` order beside serial order, simulated on ``--workers``
 cores (``_multicore``) with the costs measured in this run. The queries have the shapes of the paper's Table 1; their costs
-and selectivities are ours. Prints JSON lines.
+and selectivities are ours, or with ``--rows`` those of ``examples/tpcx_bb.py`` (``_operator_costs``). Prints JSON lines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from benchmarks._multicore import Costs, Part, Result, simulate, steps_of_a_unit
+from benchmarks._operator_costs import parts_of
 from tracetypes import __version__ as version
 from tracetypes.compiler.local.ordered.flow import Flow, Reordering, Settings
 from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, CurrentThroughput, Heuristic, LastInPipeline
@@ -178,8 +179,8 @@ def mean(results: list[Result]) -> dict[str, Any]:
 class Figures:
     """Each yields the lines of a table."""
 
-    def __init__(self, runs: int, units: int, workers: int, costs: Costs) -> None:
-        self.runs, self.units, self.workers, self.costs = runs, units, workers, costs
+    def __init__(self, runs: int, units: int, workers: int, costs: Costs, queries: Mapping[str, list[Part]]) -> None:
+        self.runs, self.units, self.workers, self.costs, self.queries = runs, units, workers, costs, queries
 
     def mean(self, chain: list[Part], heuristic: str, workers: int, **how: Any) -> dict[str, Any]:
         how.setdefault("units", self.units)
@@ -193,7 +194,7 @@ class Figures:
 
     def figure8(self) -> Iterator[dict[str, Any]]:
         """Heuristics: throughput, latency, the workers' time by operator."""
-        for query, chain in QUERIES.items():
+        for query, chain in self.queries.items():
             for heuristic in CHOICES:
                 yield {"query": query, "heuristic": heuristic} | self.mean(chain, heuristic, self.workers)
             yield {"query": query, "heuristic": "CT", "workers": 1} | self.mean(chain, "CT", 1)
@@ -223,7 +224,7 @@ class Figures:
 
     def figure11(self) -> Iterator[dict[str, Any]]:
         """Partitioning schemes on queries."""
-        for query, chain in QUERIES.items():
+        for query, chain in self.queries.items():
             for scheme in ("partitioned", "hybrid"):
                 how = self.scheme(scheme, self.workers)
                 yield {"query": query, "scheme": scheme} | self.mean(chain, "CT", self.workers, **how)
@@ -245,7 +246,7 @@ class Figures:
 
     def figure14(self) -> Iterator[dict[str, Any]]:
         """Reordering buffers on queries."""
-        for query, chain in QUERIES.items():
+        for query, chain in self.queries.items():
             for reordering in ("lock-based", "non-blocking"):
                 result = self.mean(chain, "CT", self.workers, reordering=reordering)
                 yield {"query": query, "reordering": reordering} | result
@@ -268,6 +269,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--units", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=0, help="of TPCx-BB, whose operators are measured; 0: costs of ours")
     arguments = parser.parse_args()
     parts = arguments.part or ["empty", "decision", "threads", *FIGURES]
     say(version=version, python=platform.python_version(), runs=arguments.runs)
@@ -283,7 +285,11 @@ def main() -> None:
         say(part="threads", operator_us=cost, reordering=reordering.value, speed_up=round(walls[0] / walls[1], 2))
     if set(parts) & set(FIGURES):
         costs = measured_costs()
-        figures = Figures(arguments.runs, arguments.units, arguments.workers, costs)
+        queries = QUERIES if not arguments.rows else {name: parts_of(int(name[1:]), arguments.rows) for name in QUERIES}
+        for name, some in queries.items() if arguments.rows else ():
+            operators = [(one.kind.value, round(1e6 * one.cost, 1), round(one.selectivity, 3)) for one in some]
+            say(part="costs", query=name, operators=operators)
+        figures = Figures(arguments.runs, arguments.units, arguments.workers, costs, queries)
         say(simulated=True, workers=arguments.workers, step_ns=round(1e9 * costs.step, 1),
             decision_us=round(1e6 * costs.decision, 2), wake_us=round(1e6 * costs.wake, 2))  # fmt: skip
         for name in (one for one in FIGURES if one in parts):
