@@ -1,18 +1,19 @@
 """Sources of the local backend that cannot be read again: lines of a socket, Arrow data in memory, and the latency of slow rows.
 
-    python -m benchmarks.streams [--rows N] [--events N] [--rate N] [--seconds N]
+    python -m benchmarks.streams [--rows N] [--events N] [--rate N] [--rate-in-memory N] [--seconds N]
 
 ``socket``: JSON lines of seven fields, one in a thousand of them a reject, which another process sends as fast as they are
 taken; the run counts them by key and second. Beside it what the steps take alone: ``receive`` the lines without parsing them,
-``parse`` them. ``memory``: record batches of a generator, through the same run. ``latency``: milliseconds from the sending of a
-row, ``--rate`` a second, to the commit that has it, with a checkpoint on disk. Rates are by wall clock (``a_second``) and by
-seconds of processor time of this process (``a_processor_second``), as other programs may run.
+``parse`` them. ``memory``: record batches of a generator, through the same run. ``latency``: milliseconds from the arrival of a
+row to the commit that has it, with a checkpoint on disk, and to its emission, before the commit record: of single lines,
+``--rate`` a second, and of a record batch each millisecond. Rates are measured with two threads, latencies with one and two.
+Rates are by wall clock (``a_second``) and by seconds of processor time of this process (``a_processor_second``), as other
+programs may run.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 import numpy as np
@@ -36,6 +38,7 @@ from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.connectors.line_streams import SocketAddress, socket_lines
 from tracetypes.compiler.local.streams import lines_reader
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.running import engine_of
 from tracetypes.stdlib import aggregate, count
 
@@ -139,7 +142,7 @@ def of_socket(rows: int) -> None:
     sum(1 for _ in read(parts))
     measured("parse", BLOCK, lambda: sum(1 for _ in read(parts)))
     with sending(block, copies) as address:
-        result = measured("socket", rows, partial(run, address))
+        result = measured("socket", rows, partial(run, address, parallelism=2))
     assert result.read["events"] == rows
     assert result.rejects["events"] == rows // 1000
 
@@ -154,16 +157,52 @@ def in_memory(events: int) -> None:
         for number in range(events // BLOCK):
             yield pa.record_batch({**columns, "ts": number * 100 + n // 1000})
 
-    result = measured("memory", events, lambda: run(batches()))
+    result = measured("memory", events, lambda: run(batches(), parallelism=2))
     assert result.read["events"] == events
 
 
-def latency(rate: int, seconds: float) -> None:
-    """From the sending of a row to its commit."""
-    sent_at: list[float] = []
-    committed_at: list[float] = []
+@contextmanager
+def emissions() -> Iterator[list[float]]:
+    """The times at which the rows of each epoch are in their place, before its commit record."""
+    times: list[float] = []
+    commit = RunStore.commit
 
-    def serve(server: socket.socket) -> None:
+    def timed(self: RunStore, epoch: int, record: dict[str, Any]) -> None:
+        times.append(time.perf_counter())
+        commit(self, epoch, record)
+
+    with patch.object(RunStore, "commit", timed):
+        yield times
+
+
+def latency(
+    what: str, rate: int, seconds: float, part: int, events: Callable[[list[float]], Any], parallelism: int
+) -> None:
+    """From the arrival of rows to their commit, and to their emission. ``events``: an input that adds the time of each ``part``
+    of rows to a list. The first second is left out."""
+    arrivals: list[float] = []
+    epochs: list[tuple[int, float]] = []
+    processor = time.process_time()
+    with emissions() as emitted:
+        run(events(arrivals), lambda batch: epochs.append((batch.rows, time.perf_counter())), parallelism=parallelism)
+    processor = time.process_time() - processor
+    ends = np.cumsum([rows for rows, _ in epochs])
+    number = np.searchsorted(ends, np.arange(len(arrivals)) * part, side="right")[max(1, rate // part) :]
+    began = np.array(arrivals)[max(1, rate // part) :]
+    report: dict[str, Any] = {"benchmark": what, "rate": rate, "parallelism": parallelism}
+    report |= {"rows": int(ends[-1]), "epochs": len(epochs)}
+    for name, times in ("committed", np.array([at for _, at in epochs])), ("emitted", np.array(emitted[: len(epochs)])):
+        late = np.sort(1000 * (times[number] - began))
+        places = {"p50": len(late) // 2, "p99": len(late) * 99 // 100, "max": len(late) - 1}
+        report[name] = {quantile: round(float(late[at]), 1) for quantile, at in places.items()}
+    report["processor_seconds_a_second"] = round(processor / seconds, 2)
+    print(json.dumps(report), flush=True)
+
+
+def latency_of_lines(rate: int, seconds: float, parallelism: int) -> None:
+    """Of single lines over a socket."""
+
+    def serve(server: socket.socket, sent_at: list[float]) -> None:
         client, _ = server.accept()
         with client:
             began = time.perf_counter()
@@ -173,16 +212,32 @@ def latency(rate: int, seconds: float) -> None:
                 sent_at.append(time.perf_counter())
                 client.sendall(json.dumps(row).encode() + b"\n")
 
-    def committed(batch: Batch) -> None:
-        committed_at.extend(itertools.repeat(time.perf_counter(), batch.rows))
-
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
-        run(f"tcp://127.0.0.1:{server.getsockname()[1]}", committed)
-    late = sorted(1000 * (now - then) for then, now in list(zip(sent_at, committed_at, strict=False))[rate:])
-    places = {"p50": len(late) // 2, "p99": len(late) * 99 // 100, "max": len(late) - 1}
-    quantiles = {name: round(late[at], 1) for name, at in places.items()}
-    print(json.dumps({"benchmark": "latency", "rate": rate, "rows": len(late), **quantiles}), flush=True)
+
+        def events(sent_at: list[float]) -> str:
+            threading.Thread(target=serve, args=(server, sent_at), daemon=True).start()
+            return f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        latency("latency of lines", rate, seconds, 1, events, parallelism)
+
+
+def latency_in_memory(rate: int, seconds: float, parallelism: int) -> None:
+    """Of record batches, one each millisecond."""
+    size = rate // 1000
+    n = np.arange(size)
+    text = pa.array(["/a/b"] * size)
+    columns = {"key": n % 100, "user": text, "page": text, "amount": n / 4, "ok": n % 3 == 0, "count": n}
+    batches = [pa.record_batch({**columns, "ts": np.full(size, at)}) for at in range(int(1000 * seconds))]
+
+    def events(arrivals: list[float]) -> Iterator[Any]:
+        began = time.perf_counter()
+        for at, batch in enumerate(batches):
+            if (wait := began + at / 1000 - time.perf_counter()) > 0:
+                time.sleep(wait)
+            arrivals.append(began + at / 1000)  # when it was due: a source that waits is late
+            yield batch
+
+    latency("latency in memory", rate, seconds, size, events, parallelism)
 
 
 def main() -> None:
@@ -190,12 +245,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=3_000_000, help="of the socket")
     parser.add_argument("--events", type=int, default=30_000_000, help="in memory")
-    parser.add_argument("--rate", type=int, default=100, help="rows a second of the latency")
+    parser.add_argument("--rate", type=int, default=100, help="lines a second of the latency of lines")
+    parser.add_argument("--rate-in-memory", type=int, default=1_000_000, help="rows a second of the latency in memory")
     parser.add_argument("--seconds", type=float, default=10, help="of the latency")
     arguments = parser.parse_args()
     of_socket(arguments.rows)
     in_memory(arguments.events)
-    latency(arguments.rate, arguments.seconds)
+    for parallelism in 1, 2:
+        latency_of_lines(arguments.rate, arguments.seconds, parallelism)
+        latency_in_memory(arguments.rate_in_memory, arguments.seconds, parallelism)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,19 @@ def _tables(data: Any) -> Iterator[Any]:
             yield pa.Table.from_batches([batch.slice(at, AT_ONCE)])
 
 
+def _together(tables: Sequence[Any]) -> Iterator[Any]:
+    """Tables that follow each other and have the same columns as one, up to a number of rows: a small one costs as much as a
+    large one."""
+    start = rows = 0
+    for at, table in enumerate(tables):
+        if rows and (rows + table.num_rows > AT_ONCE or not table.schema.equals(tables[start].schema)):
+            yield pa.concat_tables(tables[start:at])
+            start, rows = at, 0
+        rows += table.num_rows
+    if start < len(tables):
+        yield pa.concat_tables(tables[start:])
+
+
 def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
     """Reads parts that are :class:`Columns`."""
     take = taker(leaf, reader(leaf.source).read, verifier)
@@ -150,8 +163,7 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
             ) from error
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
-        for part in parts:
-            table = part.body.table
+        for table in _together([part.body.table for part in parts]):
             columns = tuple(column(table, name, schema) for name, schema in leaf.layout.columns)
             yield from take(ParsedRows(columns, table.num_rows))
 

@@ -32,7 +32,8 @@ Order. In ``typed`` order splits of different links may pass one another, and a 
 more, as splits are put in order by link and batches are cut at marks. In ``serial`` order splits keep one order, and a merge
 takes its inputs one after the other. The cut of inputs into splits is then fixed too, so that the output is that of one worker.
 
-With one worker nothing is handed over: the calling thread takes the turns.
+With one worker nothing is handed over: the calling thread takes the turns. With several, it takes turns in an epoch with one
+split.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator, Or
 from tracetypes.compiler.local.ordered.scheduler import Scheduler
 from tracetypes.compiler.local.ordered.workers import Workers as Crew
 from tracetypes.compiler.local.ordered.workers import work as take_turns
-from tracetypes.compiler.local.runners import Runner, States
+from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
 from tracetypes.compiler.local.units import Batch, Sent, aligned_barriers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
@@ -150,21 +151,39 @@ class Driver:
         tasks: dict[int, list[SplitTask | Sent]] = {
             number: [*work.tasks(self.plan.stages[number]), Sent((), last=True)] for number in self.tasks
         }
-        self.runner.begin([task for some in tasks.values() for task in some if isinstance(task, SplitTask)])
+        splits = [task for some in tasks.values() for task in some if isinstance(task, SplitTask)]
+        self.runner.begin(splits)
         if self.crew is None:
             self._begin(tasks)
             alone = Scheduler(self.flow, self.heuristic)
             alone.close()
             take_turns(alone)
         else:
+            alone = len(splits) <= 1 and isinstance(self.runner, ThreadRunner)
             with self.crew.scheduler.changed:
                 self._begin(tasks)
-                self.crew.scheduler.changed.notify_all()
+                if not alone:
+                    self.crew.scheduler.changed.notify_all()
+            if alone:
+                self._visit(self.crew)
             self.over.wait()
             if self.crew.errors:
                 self.crew.join()  # nobody may go on with a state that others will load again
         messages = self.messages
         return [*messages, Message(0, Drain())] if self.straight and work.drain else messages
+
+    @staticmethod
+    def _visit(crew: Crew) -> None:
+        """Work on an epoch with one split, in the thread that calls: others wake up only if there is something for them. Waking
+        them costs more than a small epoch, above all on a busy machine."""
+        crew.scheduler.visitor = threading.get_ident()
+        try:
+            take_turns(crew.scheduler)
+        except BaseException:
+            crew.scheduler.stop()
+            for thread in crew.threads:
+                thread.join()
+            raise
 
     def close(self) -> None:
         """End the threads, and remove unfinished files."""

@@ -45,6 +45,9 @@ BYTES: Final = 8 << 20
 SMALLEST: Final = 4_096
 """Rows below which a split costs more than another worker saves."""
 
+SMALLEST_OF_COLUMNS: Final = 16_384
+"""Likewise, of Arrow data."""
+
 SPLITS: Final = 16
 """How many an epoch has at least, unless they are too small."""
 
@@ -139,7 +142,8 @@ class StreamSplits:
 
 def cuts(parts: Sequence[Part]) -> list[int]:
     """Where the splits of parts begin and end."""
-    most = min(LARGEST, max(SMALLEST, sum(part.rows for part in parts) // SPLITS))
+    smallest = SMALLEST_OF_COLUMNS if parts and isinstance(parts[0].body, Columns) else SMALLEST
+    most = min(LARGEST, max(smallest, sum(part.rows for part in parts) // SPLITS))
     places, rows, size = [0], 0, 0
     for at, part in enumerate(parts):
         if rows and (rows + part.rows > most or size + part.size > BYTES):

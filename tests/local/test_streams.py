@@ -42,6 +42,7 @@ from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import SocketAddress
 from tracetypes.compiler.local import streams
 from tracetypes.compiler.local.backend import LocalEngine
+from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.spark.backend import SparkEngine
@@ -273,6 +274,51 @@ def test_an_epoch_of_several_splits_has_the_answer_of_the_interpreter(
         assert sorted(rows, key=repr) == sorted(((one.key, one.value) for one in wanted), key=repr)
         assert result.late["clicks"] == len(arranged["clicks"].late) > 0
     assert max(small_splits) > 3
+
+
+@pytest.mark.parametrize("largest", [1, 50_000])
+def test_the_thread_of_the_segment_reads_the_only_split_of_an_epoch(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "LARGEST", largest)
+    names: set[str] = set()
+    read = Kernels.read
+
+    def seen(self: Kernels, task: Any, before: Any) -> Any:
+        names.add(threading.current_thread().name)
+        return read(self, task, before)
+
+    monkeypatch.setattr(Kernels, "read", seen)
+    tables = [pa.table({"page": ["a", "b"], "ts": [1, 2]})] * 20
+    reader = pa.Table.from_batches([batch for table in tables for batch in table.to_batches()])
+    rows, _ = counted(reader, parallelism=2)
+    assert rows == [("a", 20), ("b", 20)]
+    workers = {name for name in names if name.startswith("worker")}
+    assert bool(workers) == (largest == 1)
+
+
+def test_small_tables_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    take = iterables.taker
+
+    def counting(*args: Any) -> Any:
+        inner = take(*args)
+
+        def of(table: Any) -> Any:
+            counts.append(table.num_rows)
+            return inner(table)
+
+        return of
+
+    monkeypatch.setattr(iterables, "taker", counting)
+    leaf = compile_program(clicks()).plans[0].sources[0]
+    tables = [pa.table({"page": ["a"] * 3, "ts": [at] * 3}) for at in range(4)]
+    other = pa.table({"page": pa.array(["b"], pa.large_string()), "ts": [5]})
+    parts = [Part(iterables.Columns(table), table.num_rows, 1) for table in [*tables, other, tables[0]]]
+    assert sum(map(len, iterables.columns_reader(leaf, None)(parts))) == 16
+    assert counts == [12, 1, 3]
+    monkeypatch.setattr(iterables, "AT_ONCE", 6)
+    counts.clear()
+    assert sum(map(len, iterables.columns_reader(leaf, None)(parts))) == 16
+    assert counts == [6, 6, 1, 3]
 
 
 def test_an_epoch_is_cut_by_rows_and_bytes() -> None:

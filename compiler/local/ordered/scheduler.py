@@ -78,6 +78,8 @@ class Scheduler:
         """How many sleep with an output that was refused."""
         self.offering = 0
         """How many wait for room."""
+        self.visitor: int | None = None
+        """A thread that leaves, rather than sleep, when there is no turn for it."""
         self.closed = False
         self.stopped = False
         self.window_end = 0.0
@@ -98,9 +100,9 @@ class Scheduler:
         parked: Mapping[Operator, Parked],
         resent: bool,
     ) -> Turn | _Retry | None:
-        """The next turn of a worker; None at the end of everything. The last turn's operator, its stamp before, how many
-        inputs were processed, and its time; ``parked``: the worker's refused outputs; ``resent``: one is not refused
-        any more."""
+        """The next turn of a worker; None at the end of everything, or if a visitor has to leave. The last turn's operator, its
+        stamp before, how many inputs were processed, and its time; ``parked``: the worker's refused outputs; ``resent``: one is
+        not refused any more."""
         with self.changed:
             self.refused[threading.get_ident()] = parked
             if finished is not None:
@@ -118,6 +120,8 @@ class Scheduler:
                     return None
                 if self._can_retry(parked):
                     return RETRY
+                if not parked and threading.get_ident() == self.visitor:
+                    return None
                 self._sleep(parked)
                 if parked:
                     return RETRY
