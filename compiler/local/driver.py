@@ -159,12 +159,12 @@ class Driver:
             alone.close()
             take_turns(alone)
         else:
-            alone = len(splits) <= 1 and isinstance(self.runner, ThreadRunner)
+            few = len(splits) <= 1 and isinstance(self.runner, ThreadRunner)
             with self.crew.scheduler.changed:
                 self._begin(tasks)
-                if not alone:
+                if not few:
                     self.crew.scheduler.changed.notify_all()
-            if alone:
+            if few:
                 self._visit(self.crew)
             self.over.wait()
             if self.crew.errors:
