@@ -130,14 +130,11 @@ class Setting:
         """All directories, by what our flows call them."""
         return {name: str(path) for name, path in ((self.source, self.rows), *self.others.items())}
 
-    def ours(
-        self, flow: Dataflow, output: Path | None = None, on_batch: Callable[[Any], None] = lambda _: None
-    ) -> float:
-        """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept. ``on_batch``:
-        called at each commit."""
+    def ours(self, flow: Dataflow, output: Path | None = None) -> float:
+        """Seconds of a whole run, the drain included. ``output``: Parquet files there; None: nothing is kept."""
         if output is None and self.keep:
             with scratch() as directory:
-                return attrs.evolve(self, keep=False).ours(flow, directory / "out.parquet", on_batch)
+                return attrs.evolve(self, keep=False).ours(flow, directory / "out.parquet")
         query_plan = plan(check(flow), parallelism=self.parallelism)
         with scratch() as checkpoint:
             start = time.monotonic()
@@ -153,7 +150,6 @@ class Setting:
                 sink,
                 checkpoint=str(checkpoint),
                 files_per_step=self.files_per_step,
-                on_batch=on_batch,
             )
             seconds = time.monotonic() - start
         if summary.late or summary.rejects:

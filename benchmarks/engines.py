@@ -2,13 +2,17 @@
 
     python -m venv engines && engines/bin/pip install bytewax pathway pyarrow duckdb
     python -m benchmarks.engines --python engines/bin/python [--events N] [--files N] [--queries IV,V] [--workers 1,2]
-                                 [--engines duckdb,bytewax,pathway,spark,ours] [--disorder SECONDS] [--runs N]
+                                 [--engines duckdb,bytewax,pathway,spark,ours,local] [--disorder SECONDS] [--runs N]
 
-``seconds`` is the time inside the process from where the engine starts to work until the answer is there; ``whole`` has
-imports, start and end too. Ours and Spark by hand run warm in one session of the largest number of workers, Parquet in, nothing
-kept; the others keep the answer in memory. By hand is the fastest of its ways. Only ours and Spark write checkpoints: take
-orders of magnitude, not digits. Ours and Spark tell windows up to the last event, the others also those behind it; so do the
-recounts.
+``seconds`` is the time inside the process from where the engine starts to work until the answer is there; ``whole`` is from the
+start of the process to the end of its first run, which writes the answer to files. ``first``: from where the engine starts to
+work to the first row, or to the first committed epoch (ours); ``whole_first``: from the start of the process. ``memory``: the
+most MB of all processes.
+
+``local`` is ours on the local backend, ``ours`` and ``spark`` (by hand) are on Spark. Ours have a process for each number of
+workers, Spark by hand a session of the largest one. They run warm for ``seconds``, Parquet in, nothing kept; the others begin
+anew and keep the answer in memory. By hand is the fastest of its ways. Only ours and Spark write checkpoints: take orders of
+magnitude, not digits. Spark by hand leaves the windows open that the watermark has not passed.
 
 ``--disorder``: events come up to so many seconds late, and lie in the files in the order in which they came; every engine is
 told so (``wait``) and reads with the largest number of workers. ``missing`` and ``extra`` are rows of its answer against the
@@ -41,13 +45,22 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks._compare import Setting, difference, say, scratch, versions
+from benchmarks._processes import PeakMemory
+from benchmarks._side import Order
+from benchmarks._sides import Side
 from benchmarks.by_hand import yahoo as by_hand
 from benchmarks.yahoo import RECOUNTS, SECONDS
-from examples import yahoo, yahoo_data
+from examples import yahoo_data
 from examples.yahoo_data import START, Tables
 from tracetypes.compiler.spark.session import session
 
 ROOT = Path(__file__).resolve().parents[1]
+TIMES = ("began", "ended", "started", "first")
+"""When something was, in a report of another engine."""
+
+OURS = {"ours": "Spark", "local": "local"}
+"""The engines that are ours, and what they are on."""
+
 PACKAGES = {"duckdb": "duckdb", "bytewax": "bytewax", "pathway": "pathway"}
 
 
@@ -56,6 +69,7 @@ def make(root: Path, dimensions: Tables, arguments: argparse.Namespace) -> None:
     yahoo_data.write_events(
         root / "events", dimensions, events=arguments.events, files=arguments.files, rate=max(1, arguments.events // SECONDS)
     )
+    dimensions.write(root / "reference.sqlite")
     (root / "csv").mkdir()
     ads = "".join(f"{ad},{campaign}\n" for ad, campaign in dimensions.campaign_of.items())
     (root / "ads.csv").write_text("ad_id,campaign_id\n" + ads)
@@ -113,9 +127,11 @@ def elsewhere(engine: str, root: Path, out: Path, query: str, workers: int, wait
             raise RuntimeError(f"{engine}: {stderr[-2_000:]}")
         reports.append(json.loads(stdout.splitlines()[-1]))
     whole = time.time() - before
-    notes = {key: sum(one[key] for one in reports) for key in reports[0] if key not in ("began", "ended", "started")}
-    seconds = max(one["ended"] for one in reports) - min(one["began"] for one in reports)
-    return {"seconds": seconds, "whole": whole, **notes}
+    notes = {key: sum(one[key] for one in reports) for key in reports[0] if key not in TIMES}
+    began, first = min(one["began"] for one in reports), min(one["first"] for one in reports)
+    seconds = max(one["ended"] for one in reports) - began
+    inside = {"seconds": seconds, "first": first - began}
+    return {**inside, "whole": whole, "whole_first": first - before, **notes}
 
 
 def free_ports(count: int) -> list[int]:
@@ -127,14 +143,24 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def ours(order: Order, out: Path, runs: int) -> list[dict[str, Any]]:
+    """Ours, in a process of its own: the answer first, then warm runs."""
+    before = time.monotonic()
+    side = Side(order)
+    try:
+        cold = side.write(out)
+        whole = time.monotonic() - before
+        start = whole - cold.seconds
+        seconds = [side.run() for _ in range(runs + 1)][1:]
+        firsts = [one.first for one in side.timings[-runs:] if one.first is not None]
+        notes = {"whole": whole, "memory": side.peak(), "first": min(firsts), "cold": cold.seconds}
+    finally:
+        side.end()
+    return [{"seconds": one, **notes, "whole_first": start + (cold.first or 0)} for one in seconds]
+
+
 Here: TypeAlias = Callable[[Path | None], float]
-"""Runs an engine in this process; its seconds."""
-
-
-def ours(setting: Setting, dimensions: Tables, query: str, wait: float) -> Here:
-    """Ours."""
-    flow = yahoo.query_4(dimensions, delay=wait) if query == "IV" else yahoo.query_5(dimensions, delay=wait)
-    return lambda out: setting.ours(flow, out)
+"""Runs Spark by hand in this process; its seconds."""
 
 
 def fastest_by_hand(setting: Setting, dimensions: Tables, query: str, wait: float) -> Here:
@@ -158,7 +184,7 @@ def compare(root: Path, out: Path, dimensions: Tables, query: str, engine: str, 
     # Nobody drains Spark by hand: windows that the watermark has not passed are not told yet.
     undue = f'"end" * 1000 > {newest - wait * 1_000}' if engine == "spark" else "false"
     recount = RECOUNTS[query]
-    columns = ("key" if engine == "ours" else "campaign_id") + ' AS campaign_id, "end", views'
+    columns = ("key" if engine in OURS else "campaign_id") + ' AS campaign_id, "end", views'
     events = f"{root}/events/*.parquet"
     result = difference(recount, out, columns, undue=undue, events=events, ads=ads)
     with duckdb.connect() as database:
@@ -187,7 +213,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--files-per-step", type=int, default=2)
     parser.add_argument("--queries", default="IV,V")
-    parser.add_argument("--engines", default="duckdb,bytewax,pathway,spark,ours")
+    parser.add_argument("--engines", default="duckdb,bytewax,pathway,spark,ours,local")
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--disorder", type=float, default=0, help="seconds")
     parser.add_argument("--wait", type=float, help="seconds; default: --disorder, or what covers the time of two files")
@@ -200,48 +226,52 @@ def main() -> None:
         make(root, dimensions, arguments)
         for engine in arguments.engines.split(","):
             for workers in widths[-1:] if arguments.disorder or engine in ("spark", "ours") else widths:
-                wait = arguments.wait if arguments.wait is not None else arguments.disorder
-                if arguments.wait is None and not arguments.disorder and engine == "bytewax":
-                    wait = 10 if workers == 1 else 2 * SECONDS / arguments.files + 10
-                setting = None
-                if engine in ("spark", "ours"):
-                    spark = session(parallelism=workers)
-                    setting = Setting(spark, root / "events", "events", arguments.files_per_step, workers)
-                    setting.warm()
                 for query in arguments.queries.split(","):
-                    reports: list[dict[str, Any]] = []
-                    with scratch() as out:
-                        first = out / "first.parquet"
-                        first.mkdir()
-                        if setting is not None:
-                            here = (ours if engine == "ours" else fastest_by_hand)(setting, dimensions, query, wait)
-                            here(first)
-                            reports = [{"seconds": here(None), "whole": None} for _ in range(arguments.runs)]
-                        else:
-                            for n in range(arguments.runs):
-                                to = first if n == 0 else out / str(n)
-                                to.mkdir(exist_ok=True)
-                                reports.append(elsewhere(engine, root, to, query, workers, wait, arguments.python))
-                        result = compare(root, first, dimensions, query, engine, wait)
-                    times = {
-                        name: round(statistics.median(one[name] for one in reports), 2)
-                        for name in ("seconds", "whole")
-                        if reports[0][name] is not None
-                    }
-                    notes = {key: value for key, value in reports[0].items() if key not in ("seconds", "whole")}
-                    say(
-                        benchmark="engines",
-                        engine=engine,
-                        query=query,
-                        events=arguments.events,
-                        workers=workers,
-                        disorder=arguments.disorder,
-                        wait=wait,
-                        **times,
-                        **notes,
-                        **result,
-                        versions=versions() if setting else version_of(engine, arguments.python),
-                    )
+                    measure(engine, workers, query, root, dimensions, arguments)
+
+
+def measure(engine: str, workers: int, query: str, root: Path, dimensions: Tables, arguments: argparse.Namespace) -> None:
+    """Run an engine, compare its answer and print a line."""
+    wait = arguments.wait if arguments.wait is not None else arguments.disorder
+    if arguments.wait is None and not arguments.disorder and engine == "bytewax":
+        wait = 10 if workers == 1 else 2 * SECONDS / arguments.files + 10
+    with scratch() as out:
+        answer = out / "first.parquet"
+        answer.mkdir()
+        if engine in OURS:
+            per_step = arguments.files_per_step if engine == "ours" else None
+            order = Order(OURS[engine], workers, query, str(root), SECONDS / arguments.files, wait, per_step)
+            reports = ours(order, answer, arguments.runs)
+        elif engine == "spark":
+            setting = Setting(session(parallelism=workers), root / "events", "events", arguments.files_per_step, workers)
+            setting.warm()
+            here = fastest_by_hand(setting, dimensions, query, wait)
+            here(answer)
+            reports = [{"seconds": here(None)} for _ in range(arguments.runs)]
+            with PeakMemory(os.getpid()) as peak:
+                here(None)
+            reports[0]["memory"] = peak.peak
+        else:
+            places = [answer, *(out / str(n) for n in range(1, arguments.runs))]
+            for place in places[1:]:
+                place.mkdir()
+            reports = [elsewhere(engine, root, place, query, workers, wait, arguments.python) for place in places]
+        result = compare(root, answer, dimensions, query, engine, wait)
+    seconds = statistics.median(one["seconds"] for one in reports)
+    say(
+        benchmark="engines",
+        engine=engine,
+        query=query,
+        events=arguments.events,
+        workers=workers,
+        disorder=arguments.disorder,
+        wait=wait,
+        seconds=round(seconds, 2),
+        million=round(arguments.events / seconds / 1e6, 2),
+        **{name: round(number, 2) for name, number in reports[0].items() if name != "seconds"},
+        **result,
+        versions=version_of(engine, arguments.python) if engine in PACKAGES else versions(),
+    )
 
 
 def version_of(engine: str, python: str) -> dict[str, str]:

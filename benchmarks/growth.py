@@ -10,7 +10,6 @@ with 1,000 bytes are a gigabyte, read and written in each micro-batch. Prints a 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import statistics
@@ -18,53 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from benchmarks._compare import Setting, say, scratch, versions
-from benchmarks.keyed_state import Event, Running, make
-from benchmarks.keyed_state import flow as small
-from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, every
+from benchmarks._counts import flow_of
+from benchmarks.keyed_state import make
 from tracetypes.compiler.spark.session import session
-
-Counted = tuple[int, int, bool, bytes]
-
-
-@attrs.frozen
-class CountWithLuggage(OpKeyedUnordered[int, Event, int, Running, Counted, tuple[int, int, int]]):
-    """Count and mean, with a state of ``size`` bytes more; they do not compress. The last part of the aggregate: the key."""
-
-    size: int
-    skips_untouched = True
-
-    def lift(self, key: int, value: Event) -> tuple[int, int, int]:
-        return 1, value.value, key
-
-    def identity(self) -> tuple[int, int, int]:
-        return 0, 0, -1
-
-    def combine(self, a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
-        return a[0] + b[0], a[1] + b[1], a[2] if a[2] > b[2] else b[2]
-
-    def initial_state(self) -> Counted:
-        return 0, 0, False, b""
-
-    def update_state(self, state: Counted, agg: tuple[int, int, int]) -> Counted:
-        luggage = state[3] or (hashlib.shake_128(str(agg[2]).encode()).digest(self.size) if agg[0] else b"")
-        return state[0] + agg[0], state[1] + agg[1], agg[0] > 0, luggage
-
-    def on_marker(self, new_state: Counted, key: int, marker: Marker, emit: Emit[int, Running]) -> None:
-        if new_state[2]:
-            emit(key, Running(new_state[0], new_state[1] / new_state[0]))
-
-
-def flow_of(size: int) -> Dataflow:
-    """The flow with so many bytes of state more a key."""
-    if not size:
-        return small
-    flow = Dataflow("growth")
-    events = flow.source("events", U[int, Event], markers=every(seconds=50, time=lambda e: e.ts))
-    flow.sink("running", events.through(CountWithLuggage(size)))
-    return flow
 
 
 def plot(lines: Sequence[dict[str, Any]]) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,64 +26,14 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks._counts import FILES, FILES_PER_STEP, SECONDS
+from benchmarks._counts import small as flow
 from benchmarks.by_hand import keyed_state as by_hand
-from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, U, __version__, check, every
+from tracetypes import __version__, check
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.spark.session import session
 from tracetypes.compiler.store.outputs import NoOutput
-
-FILES, FILES_PER_STEP, SECONDS = 8, 2, 200
-
-
-@attrs.frozen
-class Event:
-    """A value at a time (seconds)."""
-
-    value: int
-    ts: int
-
-
-@attrs.frozen
-class Running:
-    """Count and mean of all values of a key so far."""
-
-    count: int
-    mean: float
-
-
-@attrs.frozen
-class CountAndMean(OpKeyedUnordered[int, Event, int, Running, tuple[int, int, bool], tuple[int, int]]):
-    """Running count and mean, emitted at each marker for the keys that its block touched."""
-
-    skips_untouched = True
-
-    def lift(self, key: int, value: Event) -> tuple[int, int]:
-        return 1, value.value
-
-    def identity(self) -> tuple[int, int]:
-        return 0, 0
-
-    def combine(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        return a[0] + b[0], a[1] + b[1]
-
-    def initial_state(self) -> tuple[int, int, bool]:
-        return 0, 0, False
-
-    def update_state(self, state: tuple[int, int, bool], agg: tuple[int, int]) -> tuple[int, int, bool]:
-        return state[0] + agg[0], state[1] + agg[1], agg[0] > 0
-
-    def on_marker(self, new_state: tuple[int, int, bool], key: int, marker: Marker, emit: Emit[int, Running]) -> None:
-        count, total, touched = new_state
-        if touched:
-            emit(key, Running(count, total / count))
-
-
-flow = Dataflow("keyed-state")
-events = flow.source(
-    "events", U[int, Event], markers=every(seconds=SECONDS * FILES_PER_STEP // FILES, time=lambda e: e.ts)
-)
-flow.sink("running", events.through(CountAndMean()))
 
 
 def make(root: Path, count: int, keys: int) -> None:

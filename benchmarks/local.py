@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._compare import alternate, medians, say, scratch, versions
-from benchmarks._sides import HOMES, Order, Side
+from benchmarks._side import HOMES, Order
+from benchmarks._sides import Side
 from benchmarks.yahoo import RECOUNTS, SECONDS, compare
 from examples import yahoo_data
 from examples.yahoo_data import Tables

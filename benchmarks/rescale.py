@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks._compare import say, versions
-from benchmarks.keyed_state import flow, make
+from benchmarks._counts import small as flow
+from benchmarks.keyed_state import make
 from tracetypes import check
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import Batch, run

@@ -1,12 +1,13 @@
 """Half an hour at 70 % of what a run can do: is memory flat, is the lag bounded, does the state stay as large as it should?
 
     python -m benchmarks.soak [--minutes N] [--load SHARE] [--keys N] [--rate N] [--parallelism N]
+                              [--backend spark|local]
 
 Count and mean of each key (``benchmarks/keyed_state.py``), from a topic to a topic, with a marker a second: most records come
 out again. Throughput is what the run takes of backlogs, after the first two. Then records come at ``--load`` of it for
-``--minutes``. Every ten seconds: memory of the driver, its JVM and its workers, size of the checkpoint. Of each micro-batch: lag
-by the clock (from the newest event's sending to the end of the micro-batch) and bytes of state. Prints a JSON line a minute, and
-one for all: memory in the second and the last fifth of the time, growth by a straight line through the last four fifths
+``--minutes``. Every ten seconds: memory of the driver (which is all of a run on the local backend), its JVM and its workers, size of
+the checkpoint. Of each micro-batch: lag by the clock (from the newest event's sending to the end of the micro-batch) and bytes of
+state. Prints a JSON line a minute, and one for all: memory in the second and the last fifth of the time, growth by a straight line through the last four fifths
 (megabytes an hour).
 ``expected``: what the columns of the keys, and of the aggregates of a block, take.
 """
@@ -26,60 +27,43 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
 from benchmarks._compare import quantiles, say, versions
 from benchmarks._kafka import backlog, create, producing
 from benchmarks._processes import kill_all, memory
-from benchmarks.keyed_state import CountAndMean, Event
+from benchmarks._soak_flow import DELAY
 from tests.spark.broker import Broker, running
-from tracetypes import Dataflow, U, every, kafka
-from tracetypes.stdlib import map_values
 
 ROOT = Path(__file__).parents[1]
 PARTITIONS = 2
-DELAY = 0.2
-
-
-@attrs.frozen
-class Record:
-    """A record: its time in milliseconds."""
-
-    key: int
-    value: int
-    ts: int
-
-
-flow = Dataflow("soak")
-markers = every(seconds=1, time=lambda record: record.ts, unit="ms", delay=DELAY)
-events = flow.source("events", U[int, Record], key=lambda record: record.key, markers=markers, format=kafka())
-values = events.through(map_values(lambda record: Event(record.value, record.ts), to=Event))
-flow.sink("running", values.through(CountAndMean()))
 
 
 class Run:
     """The command line over a topic."""
 
-    def __init__(self, broker: Broker, root: Path, name: str, parallelism: int) -> None:
+    def __init__(self, broker: Broker, root: Path, name: str, parallelism: int, backend: str) -> None:
         self.checkpoint, self.metrics = root / name, root / f"{name}.jsonl"
-        self.count = 0
-        command = [sys.executable, "-m", "tracetypes.cli", "run", "benchmarks.soak:flow", "--follow", "--quiet"]
+        self.place = 0
+        command = [sys.executable, "-m", "tracetypes.cli", "run", "benchmarks._soak_flow:flow", "--follow", "--quiet"]
         command += ["-i", f"events=kafka://{broker.address}/{name}?records=500000"]
         command += ["-o", f"running=kafka://{broker.address}/{name}-out"]
         command += ["--checkpoint", str(self.checkpoint), "--metrics", str(self.metrics)]
-        command += ["--parallelism", str(parallelism), "--max-rejects", "0"]
+        command += ["--parallelism", str(parallelism), "--max-rejects", "0", "--backend", backend]
         self.process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), text=True, start_new_session=True)
 
     def batches(self) -> list[dict[str, Any]]:
         """The micro-batches since this was asked last."""
         if not self.metrics.exists():
             return []
-        lines = self.metrics.read_text().splitlines()
-        new, self.count = lines[self.count :], len(lines)
+        with self.metrics.open("rb") as lines:
+            lines.seek(self.place)
+            new = lines.read()
+        new = new[: new.rfind(b"\n") + 1]
+        self.place += len(new)
         if self.process.poll() is not None:
             raise RuntimeError(f"the run ended with status {self.process.returncode}")
-        return [json.loads(line) for line in new]
+        return [json.loads(line) for line in new.splitlines()]
 
 
 def topics(broker: Broker, name: str) -> None:
@@ -89,10 +73,10 @@ def topics(broker: Broker, name: str) -> None:
         create(broker, topic, PARTITIONS, **config)
 
 
-def throughput(broker: Broker, root: Path, keys: int, records: int, parallelism: int) -> float:
+def throughput(broker: Broker, root: Path, keys: int, records: int, parallelism: int, backend: str) -> float:
     """Records a second of a backlog, which has as many in a second of event time as a run takes, about."""
     topics(broker, "full")
-    run = Run(broker, root, "full", parallelism)
+    run = Run(broker, root, "full", parallelism, backend)
     dense, start = 40_000, time.time()
     try:
         speeds: list[float] = []
@@ -142,15 +126,16 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="records a second (default: by the throughput)")
     parser.add_argument("--backlog", type=int, default=400_000, help="records to find the throughput with")
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--backend", choices=("spark", "local"), default="spark")
     arguments = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
         root, full = Path(scratch), None
         rate = arguments.rate
         if rate is None:
-            full = throughput(broker, root, arguments.keys, arguments.backlog, arguments.parallelism)
+            full = throughput(broker, root, arguments.keys, arguments.backlog, arguments.parallelism, arguments.backend)
             rate = full * arguments.load
         topics(broker, "soak")
-        run = Run(broker, root, "soak", arguments.parallelism)
+        run = Run(broker, root, "soak", arguments.parallelism, arguments.backend)
         seconds = arguments.minutes * 60
         samples: list[tuple[float, float, float, float, int, int]] = []
         lags: list[tuple[float, float]] = []
@@ -187,6 +172,7 @@ def main() -> None:
         times = [one[0] for one in tail]
         say(
             benchmark="soak",
+            backend=arguments.backend,
             minutes=arguments.minutes,
             throughput=None if full is None else round(full),
             rate=round(rate),

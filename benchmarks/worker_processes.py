@@ -23,8 +23,9 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from benchmarks._compare import Setting, alternate, say, scratch, versions
+from benchmarks._counts import FILES
 from benchmarks._opaque import FLOWS
-from benchmarks.keyed_state import FILES, make
+from benchmarks.keyed_state import make
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.options import LocalOptions, Processes
 

@@ -57,21 +57,24 @@ class Files(FixedPartitionedSource):  # type: ignore[misc]
 
 
 class Keep(StatelessSinkPartition):  # type: ignore[misc]
-    def __init__(self, kept: list[Any]) -> None:
-        self.kept = kept
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
 
     def write_batch(self, items: list[Any]) -> None:
-        self.kept += items
+        if items and self.memory.first is None:
+            self.memory.first = time.time()
+        self.memory.kept += items
 
 
 class Memory(DynamicSink):  # type: ignore[misc]
-    """A list of this process."""
+    """A list of this process. ``first``: when it got the first item."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
+        self.first: float | None = None
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> Keep:
-        return Keep(self.kept)
+        return Keep(self)
 
 
 def main() -> None:
@@ -99,7 +102,7 @@ def main() -> None:
     began = time.time()
     cluster_main(flow, orders.addresses, orders.number)
     rows = [(campaign, window * orders.slide + 10, views) for campaign, (window, views) in counted.kept]
-    orders.answer(rows, began, late=len(late.kept))
+    orders.answer(rows, began, counted.first, late=len(late.kept))
 
 
 if __name__ == "__main__":

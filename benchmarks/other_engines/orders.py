@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Iterable
@@ -38,9 +39,12 @@ class Orders:
         with open(self.ads_file) as lines:
             return dict(line.rstrip("\n").split(",") for line in list(lines)[1:])
 
-    def answer(self, rows: Iterable[tuple[str, int, int]], began: float, **notes: Any) -> None:
-        """Write campaign, end of window (s) and views, and print the seconds: of the work, and with imports and start."""
-        ended = time.time()
+    def answer(
+        self, rows: Iterable[tuple[str, int, int]], began: float, first: float | None = None, **notes: Any
+    ) -> None:
+        """Write campaign, end of window (s) and views, and print the times: when the work began and ended, and when the first row
+        was there, if that was before the end."""
+        ended, memory = time.time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -50,4 +54,5 @@ class Orders:
         pq.write_table(
             pa.table(arrays, names=["campaign_id", "end", "views"]), f"{self.out}/part-{self.number}.parquet"
         )
-        print(json.dumps({"began": began, "ended": ended, "started": STARTED, **notes}), flush=True)
+        times = {"began": began, "ended": ended, "started": STARTED, "first": first or ended}
+        print(json.dumps({**times, "memory": memory, **notes}), flush=True)
