@@ -5,10 +5,10 @@
 
 Count and mean of each key (``benchmarks/keyed_state.py``), from a topic to a topic, with a marker a second: most records come
 out again. Throughput is what the run takes of backlogs, after the first two. Then records come at ``--load`` of it for
-``--minutes``. Every ten seconds: memory of the driver (which is all of a run on the local backend), its JVM and its workers, size of
-the checkpoint. Of each micro-batch: lag by the clock (from the newest event's sending to the end of the micro-batch) and bytes of
-state. Prints a JSON line a minute, and one for all: memory in the second and the last fifth of the time, growth by a straight line through the last four fifths
-(megabytes an hour).
+``--minutes``. Every ten seconds: memory of the driver (all of a run on the local backend), its JVM and its workers, size of the
+checkpoint. Of each micro-batch: lag by the clock (from the newest event's sending to the end of the micro-batch) and bytes of
+state. Prints a JSON line a minute, and one for all: memory in the second and the last fifth of the time, growth by a straight
+line through the last four fifths (megabytes an hour).
 ``expected``: what the columns of the keys, and of the aggregates of a block, take.
 """
 
