@@ -415,7 +415,7 @@ def test_the_running_container_measures_what_the_definition_does(
         since += [Item(*pair) for pair in some]
         now.update(some)
         of_each = np.array([numbers(running.names, one) for _, one in some]).reshape(len(some), len(running.names))
-        running.take(array(String(), [key for key, _ in some]), of_each)
+        running.take(running.place(array(String(), [key for key, _ in some])), of_each)
         for measure in bound.measures():
             assert running.measured(measure) == measured(measure, schema, now, then, since, before)
         before = dict(now)

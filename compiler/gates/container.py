@@ -141,9 +141,8 @@ class RunningContainer:
         """Does a bound look at keys or numbers that came before the last execution?"""
         return any(not isinstance(one, Updates) for one in self.measures)
 
-    def take(self, keys: Any, numbers: Any) -> None:
-        """Items in their order. ``keys``: an Arrow array; ``numbers``: float64, a row for each item."""
-        at = self.place(keys)
+    def take(self, at: Any, numbers: Any) -> None:
+        """Items in their order. ``at``: the places of their keys; ``numbers``: float64, a row for each item."""
         for rows in {one.rows for one in self.measures if isinstance(one, Updates)}:
             self.updates[rows] = self.updates.get(rows, 0) + (len(at) if rows is None else int(self.members[rows][at].sum()))
         self.written[at] = True

@@ -211,14 +211,16 @@ class GateKernel:
             self.container.execute()
 
     def items(self, table: pa.Table) -> tuple[Any, Any]:
-        """The keys of the rows of a block and the numbers that the bound looks at, of each key from the first to the latest."""
-        names = self.container.names
-        if names:
-            table = table.take(pa.array(np.argsort(self.order.ranks(table), kind="stable"), pa.int64()))
+        """The places of the keys of the rows of a block in the container, and the numbers that the bound looks at. The rows of
+        each key are in the order from the first to the latest."""
+        names, places = self.container.names, self.container.place(self.keys(table))
+        if names and has_repeats(places):
+            order = np.argsort(self.order.ranks(table), kind="stable")
+            table, places = table.take(pa.array(order, pa.int64())), places[order]
         numbers = np.empty((table.num_rows, len(names)))
         for at, name in enumerate(names):
             numbers[:, at] = self.numbers(table, name)
-        return self.keys(table), numbers
+        return places, numbers
 
     def keys(self, table: pa.Table) -> Any:
         """The keys of rows, as an Arrow array."""
@@ -297,10 +299,24 @@ class GateKernel:
         """Of each key and joined block the latest row."""
         ends, numbers = table.column(END).to_numpy(), KeyNumbers(self.layout.key)
         keys, _ = numbers.of(self.keys(table))
-        order = np.lexsort((self.order.ranks(table), ends))[::-1]
-        block = np.searchsorted(np.array(through, np.int64), ends)
-        _, at = np.unique((block * max(numbers.count, 1) + keys)[order], return_index=True)
+        count = max(numbers.count, 1)
+        _, blocks = np.unique(ends, return_inverse=True)
+        if has_repeats(blocks * count + keys):
+            order = np.lexsort((self.order.ranks(table), ends))[::-1]
+        else:
+            order = np.argsort(ends, kind="stable")[::-1]
+        joined_blocks = np.searchsorted(np.array(through, np.int64), ends)
+        _, at = np.unique((joined_blocks * count + keys)[order], return_index=True)
         return table.take(pa.array(order[at], pa.int64()))
+
+
+def has_repeats(numbers: Any) -> bool:
+    """Whether a number (int64, from 0) is there twice."""
+    if not len(numbers):
+        return False
+    if int(numbers.max()) < 8 * len(numbers):
+        return bool(np.bincount(numbers).max() > 1)
+    return len(np.unique(numbers)) < len(numbers)
 
 
 def _of_block(pieces: Sequence[Piece], end: int) -> Iterator[pa.Table]:
