@@ -55,6 +55,9 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 BLOCK = 100_000
 """Lines that the sender repeats; rows of a record batch."""
 
+START = 2
+"""Seconds at the beginning whose latency does not count."""
+
 
 @attrs.frozen
 class Event:
@@ -179,7 +182,8 @@ def latency(
     what: str, rate: int, seconds: float, part: int, events: Callable[[list[float]], Any], parallelism: int
 ) -> None:
     """From the arrival of rows to their commit, and to their emission. ``events``: an input that adds the time of each ``part``
-    of rows to a list. The first second is left out."""
+    of rows to a list. The first seconds are left out: a run loads
+    modules then."""
     arrivals: list[float] = []
     epochs: list[tuple[int, float]] = []
     processor = time.process_time()
@@ -187,8 +191,8 @@ def latency(
         run(events(arrivals), lambda batch: epochs.append((batch.rows, time.perf_counter())), parallelism=parallelism)
     processor = time.process_time() - processor
     ends = np.cumsum([rows for rows, _ in epochs])
-    number = np.searchsorted(ends, np.arange(len(arrivals)) * part, side="right")[max(1, rate // part) :]
-    began = np.array(arrivals)[max(1, rate // part) :]
+    number = np.searchsorted(ends, np.arange(len(arrivals)) * part, side="right")[START * rate // part :]
+    began = np.array(arrivals)[START * rate // part :]
     report: dict[str, Any] = {"benchmark": what, "rate": rate, "parallelism": parallelism}
     report |= {"rows": int(ends[-1]), "epochs": len(epochs)}
     for name, times in ("committed", np.array([at for _, at in epochs])), ("emitted", np.array(emitted[: len(epochs)])):

@@ -49,6 +49,8 @@ class RunStore:
         self.control.mkdir(exist_ok=True)
         self.files: dict[str, InputFiles] = {}
         """The files of readings that the driver lists, by label."""
+        self._last: tuple[int, dict[str, Any]] | None = None
+        """The last epoch that was committed here, and its record as a file gives it back."""
 
     @property
     def control(self) -> Path:
@@ -104,6 +106,7 @@ class RunStore:
         """Record that an epoch is out. Only the last records are kept."""
         records = self.path / "commits"
         write_json(records / f"{epoch:08d}.json", record)
+        self._last = epoch, json.loads(json.dumps(record))
         names = sorted(os.listdir(records))
         epochs = [name for name in names if not name.startswith(".")]
         old = epochs[:-KEPT] if len(epochs) > 2 * KEPT else []
@@ -120,6 +123,8 @@ class RunStore:
 
     def before(self, epoch: int) -> dict[str, Any]:
         """The last commit record before an epoch; empty if there is none. A rescale is an epoch without a record."""
+        if self._last is not None and self._last[0] == epoch - 1:
+            return self._last[1]
         records = (self.committed(number) for number in range(epoch - 1, -1, -1))
         return next((record for record in records if record is not None), {})
 
