@@ -17,7 +17,6 @@ from tracetypes.compiler.backend.run import run_program
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import Values
-from tracetypes.compiler.gates.taps import Feed
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.store.output_interface import SideOutputs
@@ -43,9 +42,7 @@ def containers_of(run: TrainingRun, source: str, rows: Sequence[Any]) -> list[Ma
             checkpoint=str(checkpoint),
             side_outputs=partial(SideOutputs, Path(checkpoint, "_late"), Path(checkpoint, "_rejects")),
         )
-    traces = {name: output.answer.trace for name, output in outputs.items()}
-    feeds = {tap.name: Feed(run.tapped.checked, tap, traces[tap.name].items) for tap in run.tapped.taps}
-    return list(run.containers(feeds))
+    return list(run.containers(run.tapped.feeds({name: output.answer.trace.items for name, output in outputs.items()})))
 
 
 def _same(output: MemoryOutput, *_: Any) -> MemoryOutput:

@@ -134,7 +134,7 @@ def road(arguments: argparse.Namespace, _: Any) -> Application:
         {
             f"{percent} %": linear_road.Bounds(
                 speeds=gates.value(percent=percent, columns="speed"),
-                cars=gates.value(percent=percent, columns="position"),
+                cars=gates.value(percent=percent, columns="cars"),
                 accidents=gates.value(percent=percent, columns="position"),
                 tolls=gates.value(percent=percent, columns="level"),
                 areas=gates.value(percent=percent, columns="speed"),

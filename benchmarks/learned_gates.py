@@ -1,6 +1,6 @@
 """Learned gates: what SmartFlux saves on air quality and Linear Road, and how sure its bounds are (figures 8 to 12 of the paper).
 
-    python -m benchmarks.learned_gates [--applications air,road,output,hours] [--errors 5,10,20] [--seeds 1,2,3] [--side N]
+    python -m benchmarks.learned_gates [--applications air,road,output,hours] [--errors 5,10,20] [--seeds 4,5,6] [--side N]
                                        [--cars N] [--examples 100,300,384] [--tested N] [--areas] [--hours FILE]
 
 For each application and seed the dataflow runs once with all gates open, on the local backend, and each step's containers are
@@ -35,15 +35,15 @@ import attrs
 
 from benchmarks._compare import say, versions
 from benchmarks._waves import containers_of, hours_of
-from examples import air_quality, air_quality_data, air_quality_hours, linear_road, linear_road_data
+from examples import air_quality, air_quality_data, air_quality_hours, linear_road, linear_road_data, linear_road_gates
 from tracetypes import Dataflow, UsageError, check
 from tracetypes.compiler.gates.learned.flows import TrainingRun
+from tracetypes.compiler.gates.learned.knowledge import subject_of
 from tracetypes.compiler.gates.learned.quality import Standards
 from tracetypes.compiler.gates.learned.reports import correlation, report
 from tracetypes.compiler.gates.learned.steps import Example, Step, Values, VirtualExecutions
 from tracetypes.compiler.gates.learned.training import areas, fitted, train
 from tracetypes.compiler.gates.learned.workflow import Decider, Every, Modelled, Oracle, Replay, Sometimes
-from tracetypes.impacts import magnitude
 from tracetypes.learned_gates import Model, Subject, learned
 
 PUBLISHED = {
@@ -55,6 +55,15 @@ PUBLISHED = {
     ("road", 20): (25, 95),
 }
 """Executions and confidence."""
+
+STANDARDS = {
+    ("air", 5): Standards(aim=0.98, floor=0.05),
+    ("air", 10): Standards(floor=0.05),
+    ("air", 20): Standards(floor=0.07),
+    ("road", 10): Standards(floor=0.05),
+    ("road", 20): Standards(floor=0.2),
+}
+"""Recall and the least threshold where they are not the default. Chosen on seeds 11 to 16, which are not reported."""
 
 HALF = 0.5
 """The threshold of a forest that is not tuned."""
@@ -83,9 +92,7 @@ def air(arguments: argparse.Namespace) -> Application:
     """Air quality with gates in front of steps C, E and F."""
 
     def flow(error: float) -> Dataflow:
-        steps = {"c": "zones", "e": "hot spots", "f": "index"}
-        gates = {name: learned(step, error=error, columns="level") for name, step in steps.items()}
-        return air_quality.flow(air_quality.Bounds(**gates), arguments.side)
+        return air_quality.flow(air_quality.learned_bounds(error), arguments.side)
 
     def rows(waves: int, seed: int) -> list[Any]:
         table = air_quality_data.table(side=arguments.side, waves=waves, seed=seed)
@@ -96,28 +103,19 @@ def air(arguments: argparse.Namespace) -> Application:
 
 def road(arguments: argparse.Namespace) -> Application:
     """Linear Road with gates in front of steps 3a, 3b, 4 and 5a."""
-    return traffic(arguments, "road", lambda error: error)
+    return traffic(arguments, "road", None)
 
 
 def output(arguments: argparse.Namespace) -> Application:
     """The same with a bound on step 5a only. No relative error is above 1."""
-    return traffic(arguments, "output", lambda _: 1.0)
+    return traffic(arguments, "output", 1.0)
 
 
-def traffic(arguments: argparse.Namespace, name: str, before: Callable[[float], float]) -> Application:
-    """Linear Road. ``before``: the error of the steps before the last one. What comes to steps 3a and 3b is measured by equation
-    1: there are more and more cars that have driven once, so a share of all of them would become less and less."""
+def traffic(arguments: argparse.Namespace, name: str, before: float | None) -> Application:
+    """Linear Road. ``before``: the error of the steps before the last one, if it is another."""
 
     def flow(error: float) -> Dataflow:
-        inner = before(error)
-        return linear_road.flow(
-            linear_road.Bounds(
-                speeds=learned("speeds", error=inner, columns="speed", impact=magnitude()),
-                cars=learned("cars", error=inner, columns="position", impact=magnitude()),
-                tolls=learned("tolls", error=inner, columns="level"),
-                areas=learned("areas", error=error, columns="speed"),
-            )
-        )
+        return linear_road.flow(linear_road_gates.learned_bounds(error, before=before))
 
     def rows(waves: int, seed: int) -> list[Any]:
         table = linear_road_data.table(waves=waves, cars=arguments.cars, seed=seed)
@@ -154,16 +152,11 @@ class Gated:
         labels = [{one.labels[n] for one in examples} for n in range(len(self.subject.steps))]
         if all(len(each) == 2 for each in labels):
             return self
-        names, bounds = self.subject.steps, self.subject.bounds
+        names = self.subject.steps
         kept = [n for n, each in enumerate(labels) if len(each) == 2]
         dropped = tuple(name for n, name in enumerate(names) if n not in kept)
         steps = [attrs.evolve(one, gate=None) if one.name in dropped else one for one in self.steps]
-        subject = Subject(
-            self.subject.graph,
-            tuple(names[n] for n in kept),
-            tuple(bounds[n] for n in kept),
-            tuple((at,) for at in range(len(kept))),
-        )
+        subject = attrs.evolve(subject_of(self.subject.graph, steps), before=tuple((at,) for at in range(len(kept))))
         less = Gated(steps, subject, self.ungated + dropped)
         return less.taught(waves) if kept else less
 
@@ -192,7 +185,7 @@ def measure(one: Application, error: int, seed: int, waves: Waves, arguments: ar
         some, unseen = own[numbers[-1] - number : numbers[-1]], own[numbers[-1] :]
         begin = time.process_time()
         try:
-            trained = train(some, gated.subject, Standards(), seed)
+            trained = train(some, gated.subject, STANDARDS.get((one.name, error), Standards()), seed)
         except UsageError as refused:
             lines.append({**line, "refused": refused.message})
             continue
@@ -200,7 +193,7 @@ def measure(one: Application, error: int, seed: int, waves: Waves, arguments: ar
         fitted(some, gated.subject, seed)
         end = time.process_time()
         seconds = {"training": round(middle - begin, 2), "fit": round(end - middle, 2), "wave": predicted(trained.model, unseen)}
-        plain = attrs.evolve(trained.model, thresholds=(HALF,) * len(trained.model.thresholds))
+        plain = attrs.evolve(trained.model, thresholds=tuple((HALF,) * len(own) for own in trained.model.thresholds))
         for name, model in (("model", trained.model), ("not tuned", plain)):
             found = decided(gated, Modelled(model), tested, one.last) | quality(model, unseen)
             lines.append({**line, "decider": name, **found, **seconds})
@@ -239,7 +232,10 @@ def decided(gated: Gated, decider: Decider, waves: Waves, last: str) -> dict[str
 def quality(model: Model, examples: Sequence[Example]) -> dict[str, Any]:
     """Of decisions about single waves that were not learned from."""
     pairs = [
-        (model.runs(n, one.impacts), one.labels[n]) for one in examples for n in range(len(one.labels)) if one.asked[n]
+        (model.runs(n, model.subject.told(n, one.features)), one.labels[n])
+        for one in examples
+        for n in range(len(one.labels))
+        if one.asked[n]
     ]
     both = sum(runs and label for runs, label in pairs)
     return {
@@ -254,7 +250,7 @@ def predicted(model: Model, examples: Sequence[Example]) -> float:
     begin = time.process_time()
     for one in examples:
         for n in range(len(one.labels)):
-            model.runs(n, one.impacts)
+            model.runs(n, model.subject.told(n, one.features))
     return round(1_000 * (time.process_time() - begin) / len(examples), 3)
 
 
@@ -294,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--applications", default="air,road")
     parser.add_argument("--errors", default="5,10,20")
-    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--seeds", default="4,5,6")
     parser.add_argument("--side", type=int, default=16, help="detectors on a side")
     parser.add_argument("--cars", type=int, default=1_800, help="that enter Linear Road in an average half hour")
     parser.add_argument("--examples", default="100,300,384")

@@ -4,6 +4,7 @@
     tracetypes run examples/air_quality.py:ungated --input readings=DIR --output chart=OUT/chart --output index=OUT/index
 
 ``flow(Bounds(c=sequence(percent=20)), side=50)`` puts a gate in front of step C; a step without a bound is executed at each wave.
+``flow(learned_bounds(0.1))`` puts learned gates in front of C, E and F.
 
 * A: readings of detectors that see a change, each hour.
 * B: the concentration of a detector, from 0 to 100: the geometric mean of its three sensors, a multiplicative model.
@@ -23,12 +24,16 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise, product
+from typing import TypeAlias
 
 import attrs
 
 from examples.air_quality_data import png
 from tracetypes import UNIT, Dataflow, EmitValue, O, OpKeyedOrdered, Stream, U, Unit, every, sort
+from tracetypes.algebra import ExactSum
 from tracetypes.gates import Bound
+from tracetypes.impacts import Variation, net_change, relative_error
+from tracetypes.learned_gates import Model, feature, learned
 from tracetypes.stdlib import aggregate, collect, filter, flat_map, map, map_values, running, struct, sum
 
 HOUR, REACH, REFERENCE = 3_600, 2, 50.0
@@ -213,6 +218,62 @@ def index(levels: Stream[O[Cell, Level]], side: int) -> Stream[U[Unit, float]]:
     return together.through(running(HOT)).through(map_values(rated))
 
 
+def hot(level: float) -> float:
+    """The level of a hot spot, 0 of any other zone."""
+    return level if level >= REFERENCE else 0.0
+
+
+def is_hot(level: float) -> float:
+    """1 of a hot spot."""
+    return float(level >= REFERENCE)
+
+
+Spots: TypeAlias = tuple[int, ExactSum, int, ExactSum]
+"""How many hot spots there are and the sum of their levels, now and before."""
+
+
+@attrs.frozen
+class Rating(Variation[float, Spots]):
+    """How much the index would change, relatively, if the elements were zones, and those that did not change were not hot."""
+
+    def process_element(self, current: float, previous: float | None) -> Spots:
+        before = previous or 0.0
+        return int(is_hot(current)), ExactSum.of(hot(current)), int(is_hot(before)), ExactSum.of(hot(before))
+
+    def identity(self) -> Spots:
+        return 0, ExactSum(), 0, ExactSum()
+
+    def aggregate(self, a: Spots, b: Spots) -> Spots:
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+
+    def compute(self, agg: Spots, modified: int, total: int) -> float:
+        now, before = (
+            1 + 5 * zones / total + 5 * (levels.value() / zones if zones else 0.0) / 100 for zones, levels in (agg[:2], agg[2:])
+        )
+        return abs(now - before) / now
+
+
+def district(cell: Cell) -> tuple[int, int]:
+    """Sixteen detectors beside each other: the noise of one counts little in their mean."""
+    return cell.x // 4, cell.y // 4
+
+
+def learned_bounds(error: float, model: Model | None = None) -> Bounds:
+    """Gates that learn: which detectors and zones are hot, how many, and what that does to the index."""
+    spots = [
+        feature(relative_error(hot), "level"),
+        feature(net_change(is_hot), "level"),
+        feature(net_change(hot), "level"),
+        feature(Rating(), "level"),
+    ]
+    districts = [feature(relative_error(hot), "level", by=district), feature(Rating(), "level", by=district)]
+    return Bounds(
+        c=learned("zones", error=error, columns="level", features=[*spots, *districts], model=model),
+        e=learned("hot spots", error=error, columns="level", features=spots, model=model),
+        f=learned("index", error=error, columns="level", features=spots, model=model),
+    )
+
+
 def flow(bounds: Bounds = Bounds(), side: int = 50) -> Dataflow:
     """The dataflow for a grid of ``side * side`` detectors."""
     graph = Dataflow("air-quality")
@@ -221,10 +282,10 @@ def flow(bounds: Bounds = Bounds(), side: int = 50) -> Dataflow:
         markers=every(seconds=HOUR, time=lambda reading: reading.hour * HOUR),
     )
     levels = readings.through(map_values(combined))
-    hot = in_front("E", zones(in_front("C", levels, bounds.c), side), bounds.e).through(HotSpots())
+    spots = in_front("E", zones(in_front("C", levels, bounds.c), side), bounds.e).through(HotSpots())
     graph.sink("chart", chart(in_front("D", levels, bounds.d), side), marker="at")
-    graph.sink("hot_spots", hot, marker="at")
-    graph.sink("index", index(in_front("F", hot, bounds.f), side), marker="at")
+    graph.sink("hot_spots", spots, marker="at")
+    graph.sink("index", index(in_front("F", spots, bounds.f), side), marker="at")
     return graph
 
 

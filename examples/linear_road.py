@@ -5,7 +5,8 @@
         --output answers=OUT/answers
 
 * 1: position reports and queries are separated. It is executed at each wave, a minute.
-* 2a: where each car is, and whether it stands still: four reports in a row from one place, but not from the exit lane.
+* 2a: where each car is, and whether it stands still: four reports in a row from one place, but not from the exit lane. Each
+  segment gets its cars of the minute, how many they are and how fast.
 * 3a: the average speed in a segment: of the cars that have reported there in the last 5 minutes, of each the last report.
 * 3b: the number of cars that have reported there in the last minute.
 * 3c: accidents: two cars or more stand still in one place.
@@ -15,8 +16,9 @@
 * 2b: queries, in the order in which they are answered: by time.
 * 5b: time and cost of a journey, by the last speeds and tolls of its segments; a segment without a speed takes a minute.
 
-The gate in front of step 2a holds reports, so that none is lost; those behind it hand on the latest values. Steps 2b and 5b
-have no gate. But a reply is made of what step 4 has written, and waits for the marker of its next execution.
+The gate in front of step 2a holds reports, and those of 3a and 3b hold minutes of segments, so that none is lost; the others
+hand on the latest values. ``linear_road_gates.py`` has gates that learn. Steps 2b and 5b have no gate. But a reply is made of
+what step 4 has written, and waits for the marker of its next execution.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import attrs
 
 from tracetypes import Dataflow, EmitValue, Marker, O, OpKeyedOrdered, Stream, U, every, merge, sort
 from tracetypes.gates import Bound
-from tracetypes.stdlib import aggregate, collect, filter, flat_map, key_by, map
+from tracetypes.stdlib import aggregate, collect, filter, flat_map, key_by, map, map_values
 
 EXIT, STANDS, REACH, AREA = 4, 4, 4, 5
 """The exit lane; reports from one place of a car that stands still; segments before an accident; segments of an area."""
@@ -122,12 +124,38 @@ class Level:
     level: float
 
 
+@attrs.frozen
+class Visit:
+    """The last report of a car in a segment."""
+
+    vid: int
+    time: int
+    speed: int
+
+
+@attrs.frozen
+class Minute:
+    """The cars in a segment: their number, their average speed, and the last report of each. ``time``: of the newest."""
+
+    time: int
+    cars: int
+    speed: float
+    visits: list[Visit]
+
+
+def minute(cars: list[Car]) -> Minute:
+    """What comes to a segment in a minute. The last report of a car counts."""
+    last = {car.vid: Visit(car.vid, car.time, car.speed) for car in sorted(cars, key=lambda car: car.time)}
+    visits = list(last.values())
+    return Minute(max(one.time for one in visits), len(visits), fsum(one.speed for one in visits) / len(visits), visits)
+
+
 Seen: TypeAlias = tuple[float, dict[int, tuple[int, int]]]
 """What was emitted last, and the time and speed of each car."""
 
 
 @attrs.frozen
-class Recent(OpKeyedOrdered[Segment, Car, Level, Seen]):
+class Recent(OpKeyedOrdered[Segment, Minute, Level, Seen]):
     """Steps 3a and 3b: the average speed, or the number, of cars that have reported in the last ``seconds``."""
 
     seconds: int
@@ -136,8 +164,8 @@ class Recent(OpKeyedOrdered[Segment, Car, Level, Seen]):
     def initial_state(self) -> Seen:
         return -1.0, {}
 
-    def on_item(self, state: Seen, key: Segment, value: Car, emit: EmitValue[Level]) -> Seen:
-        return state[0], {**state[1], value.vid: (value.time, value.speed)}
+    def on_item(self, state: Seen, key: Segment, value: Minute, emit: EmitValue[Level]) -> Seen:
+        return state[0], {**state[1], **{one.vid: (one.time, one.speed) for one in value.visits}}
 
     def on_marker(self, state: Seen, key: Segment, marker: Marker, emit: EmitValue[Level]) -> Seen:
         recent = {vid: one for vid, one in state[1].items() if one[0] >= marker.timestamp - self.seconds}
@@ -267,6 +295,11 @@ def area(at: Segment, _: Toll) -> Area:
     return Area(at.xway, at.direction, at.number // AREA)
 
 
+def congestion(speed: float) -> int:
+    """1 is low, 2 medium, 3 high."""
+    return 3 if speed < 40 else 2 if speed < 55 else 1
+
+
 Speeds: TypeAlias = tuple[int, dict[int, float]]
 """What was emitted last, 0 at first, and the speed of each segment."""
 
@@ -281,11 +314,10 @@ class Areas(OpKeyedOrdered[Area, list[Toll], int, Speeds]):
     def on_item(self, state: Speeds, key: Area, value: list[Toll], emit: EmitValue[int]) -> Speeds:
         speeds = {**state[1], **{one.number: one.speed for one in value}}
         moving = [speed for speed in speeds.values() if speed >= 0]
-        average = fsum(moving) / len(moving) if moving else 60.0
-        congestion = 3 if average < 40 else 2 if average < 55 else 1
-        if congestion != state[0]:
-            emit(congestion)
-        return congestion, speeds
+        level = congestion(fsum(moving) / len(moving) if moving else 60.0)
+        if level != state[0]:
+            emit(level)
+        return level, speeds
 
 
 @attrs.frozen
@@ -351,10 +383,10 @@ def answered_at(one: Toll | Query) -> tuple[bool, int, int]:
     return (True, one.time, one.qid) if isinstance(one, Query) else (False, one.number, 0)
 
 
-def by_segment(step: str, cars: Stream[O[int, Car]], bound: Bound | None) -> Stream[O[Segment, Car]]:
-    """Cars behind the gate of step 3a or 3b."""
-    changed = cars if bound is None else cars.latest(bound, name=step)
-    return changed.through(key_by(lambda _, car: car.at, to=Segment)).through(sort(by=lambda car: (car.time, car.vid)))
+def held(step: str, minutes: Stream[U[Segment, Minute]], bound: Bound | None) -> Stream[O[Segment, Minute]]:
+    """Segments behind the gate of step 3a or 3b, minute by minute."""
+    due = minutes if bound is None else minutes.gate(bound, latest_by=zero, name=step)
+    return due.through(sort(by=lambda one: one.time))
 
 
 def flow(bounds: Bounds = Bounds()) -> Dataflow:
@@ -364,12 +396,14 @@ def flow(bounds: Bounds = Bounds()) -> Dataflow:
         "reports", U[int, Report], key=lambda report: report.vid,
         markers=every(seconds=60, time=lambda report: report.time),
     )
-    held = reports.through(filter(lambda _, report: report.type == 0))
-    due = held if bounds.positions is None else held.gate(bounds.positions, name="2a")
+    positions = reports.through(filter(lambda _, report: report.type == 0))
+    due = positions if bounds.positions is None else positions.gate(bounds.positions, name="2a")
     cars = due.through(sort(by=lambda report: report.time)).through(Positions())
+    by_segment = cars.through(key_by(lambda _, car: car.at, to=Segment))
+    minutes = by_segment.through(aggregate(collect())).through(map_values(minute))
 
-    speeds = by_segment("3a", cars, bounds.speeds).through(Recent(300, count=False))
-    counts = by_segment("3b", cars, bounds.cars).through(Recent(60, count=True))
+    speeds = held("3a", minutes, bounds.speeds).through(Recent(300, count=False))
+    counts = held("3b", minutes, bounds.cars).through(Recent(60, count=True))
     stops = (cars if bounds.accidents is None else cars.latest(bounds.accidents, name="3c")).through(Stops())
     at_stops = stops.through(key_by(lambda _, stop: stop.at, to=Segment)).through(sort(by=lambda stop: (stop.time, stop.vid)))
     facts = merge(

@@ -12,10 +12,23 @@ from hypothesis import strategies as st
 
 import tracetypes
 from examples import air_quality, air_quality_data
-from examples.air_quality import HOUR, REACH, REFERENCE, Bounds, Changes, HotSpots, Map, Reading, Spot
+from examples.air_quality import (
+    HOUR,
+    REACH,
+    REFERENCE,
+    Bounds,
+    Changes,
+    HotSpots,
+    Map,
+    Rating,
+    Reading,
+    Spot,
+    learned_bounds,
+)
 from tests.stdlib.small import by_marker
 from tracetypes import UNIT, check, interpret_rows
 from tracetypes.gates import sequence, time, value
+from tracetypes.impacts import variation
 from tracetypes.testing import law_tests
 
 np: Any = pytest.importorskip("numpy")
@@ -202,3 +215,19 @@ test_laws_of_changes = law_tests(Changes(), max_examples=20)
 test_laws_of_hot_spots = law_tests(HotSpots(), max_examples=20)
 SPOTS = st.lists(st.builds(Spot, st.integers(0, 1), st.integers(0, 1), st.floats(0, 100)), min_size=1, max_size=4)
 test_laws_of_the_map = law_tests(Map(2), items=st.tuples(st.just(UNIT), SPOTS), max_examples=20)
+
+
+def test_the_rating_of_zones_that_all_change_is_the_change_of_the_index() -> None:
+    now, before = {0: 60.0, 1: 80.0, 2: 10.0, 3: 49.0}, {0: 55.0, 1: 20.0, 2: 12.0, 3: 51.0}
+    first, second = (1 + 5 * 2 / 4 + 5 * average / 100 for average in (53.0, 70.0))
+    assert variation(Rating(), now, before) == pytest.approx((second - first) / second)
+    assert variation(Rating(), now, {}) == pytest.approx((second - 1) / second)
+    assert variation(Rating(), before, before) == 0
+
+
+def test_gates_that_learn_are_open_before_they_have_learned() -> None:
+    rows = [Reading(**row) for row in air_quality_data.table(side=5, waves=4, seed=1).to_pylist()]
+    plain, learning = (
+        interpret_rows(check(air_quality.flow(bounds, 5)), {"readings": rows})[0] for bounds in (Bounds(), learned_bounds(0.1))
+    )
+    assert learning["index"] == plain["index"]

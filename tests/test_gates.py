@@ -61,9 +61,9 @@ from tracetypes.gates import (
     time,
     value,
 )
-from tracetypes.impacts import magnitude
+from tracetypes.impacts import magnitude, net_change, relative_error
 from tracetypes.interpreter import arrange
-from tracetypes.learned_gates import Model, Subject, learned
+from tracetypes.learned_gates import Model, Subject, feature, learned
 from tracetypes.nodes import Gate, Graph
 from tracetypes.parsing import Row
 from tracetypes.records import String
@@ -276,11 +276,26 @@ READINGS = st.builds(
 ROWS = st.lists(st.tuples(st.sampled_from("abcde"), READINGS), max_size=25)
 
 STEP = Model(
-    Subject("", ("step",), (0.1,), ((0,),)),
-    Forest(1, (0,), (0, -1, -1), (0.4, 0.0, 0.0), (1, -1, -1), (2, -1, -1), ((0.0,), (0.0,), (1.0,))),
-    (0.5,),
+    Subject("", ("step",), (0.1,), ((0,),), ((0,),), ((),)),
+    (Forest(1, (0,), (0, -1, -1), (0.4, 0.0, 0.0), (1, -1, -1), (2, -1, -1), ((0.0,), (0.0,), (1.0,))),),
+    ((0.5,),),
 )
 """Has the step run when its impact is above 0.4."""
+
+
+def vowel(key: str) -> bool:
+    return key in "ae"
+
+
+FEATURES = (feature(net_change(), "dust", rows=even), feature(relative_error(), by=vowel))
+
+FEATURED = Model(
+    Subject("", ("step",), (0.1,), ((0,),), ((0,),), (tuple(map(str, FEATURES)),)),
+    (Forest(3, (0,), (1, -1, 2, -1, -1), (2.0, 0.0, 0.3, 0.0, 0.0), (1, -1, 3, -1, -1), (2, -1, 4, -1, -1),
+            ((0.0,), (0.0,), (0.0,), (0.0,), (1.0,))),),
+    ((0.5,),),
+)
+"""Has the step run when its first feature is above 2 and its second one above 0.3."""
 
 LEAVES: list[Bound] = [
     time(30),
@@ -301,6 +316,7 @@ LEAVES: list[Bound] = [
     learned("step", error=0.1, columns="ozone", model=STEP),
     learned("step", error=0.1, rows=even, accumulates=True, model=STEP),
     learned("step", error=0.1, columns="dust", impact=magnitude(), accumulates=True, model=STEP),
+    learned("step", error=0.1, columns="ozone", features=FEATURES, model=FEATURED),
 ]
 
 

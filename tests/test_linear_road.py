@@ -32,8 +32,10 @@ from examples.linear_road import (
     Tolls,
     around,
 )
+from examples.linear_road_gates import learned_bounds
 from tests.stdlib.small import by_marker
 from tracetypes import O, check, interpret_rows
+from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.gates import sequence, time, value
 from tracetypes.stdlib import preview
 from tracetypes.testing import law_tests
@@ -169,6 +171,14 @@ def test_the_local_backend_gives_the_definition(tmp_path: Path, bounds: Bounds) 
         shown = [(one.key, one.value) for one in trace.items if hasattr(one, "value")]
         assert sorted(map(repr, outputs[name])) == sorted(map(repr, shown)), name
         assert shown
+
+
+def test_gates_that_learn_are_open_before_they_have_learned() -> None:
+    plain, learning = traces(rows()), traces(rows(), learned_bounds(0.1))
+    assert learning["areas"] == plain["areas"]
+    run = TrainingRun(check(linear_road.flow(learned_bounds(0.1))))
+    assert run.subject.behind == ((0, 2, 3), (1, 2, 3), (2, 3), (3,))
+    assert [len(one) for one in run.subject.features] == [9, 9, 10, 5]
 
 
 def test_a_gate_saves_executions_and_loses_no_query() -> None:

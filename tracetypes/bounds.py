@@ -14,6 +14,7 @@ from tracetypes.errors import UsageError
 from tracetypes.impacts import Variation
 from tracetypes.markers import show_span
 from tracetypes.records import show
+from tracetypes.self_description import name_of_operator
 
 __all__ = [
     "ALWAYS",
@@ -25,6 +26,7 @@ __all__ = [
     "Decision",
     "Divergence",
     "Elements",
+    "Group",
     "Impact",
     "Keys",
     "Magnitude",
@@ -43,6 +45,9 @@ __all__ = [
 
 Rows: TypeAlias = Callable[[Any], bool]
 """Which keys of a container count."""
+
+Group: TypeAlias = Callable[[Any], Any]
+"""The group of a key of a container."""
 
 Columns: TypeAlias = tuple[str, ...]
 """Columns of the values; none stands for the value itself, or for all of its columns that are numbers."""
@@ -118,12 +123,19 @@ class Magnitude:
 @attrs.frozen
 class Impact:
     """How much the numbers of the container have changed since the last execution, or ``since_marker`` since the last marker, by
-    a function."""
+    a function. ``by``: a function of the key; what is compared is the mean number of all keys for which it is the same."""
 
     function: Variation[float, Any]
     columns: Columns
     rows: Rows | None = None
     since_marker: bool = False
+    by: Group | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{name_of_operator(self.function)}({', '.join(_shown(one) for _, one in self.function._parts())})"]
+        parts += [f"of {', '.join(self.columns)}"] if self.columns else []
+        parts += [f"{word} {_shown(one)}" for word, one in (("where", self.rows), ("by", self.by)) if one is not None]
+        return " ".join(parts)
 
 
 Measure: TypeAlias = Updates | Changed | Keys | Elements | Divergence | Peak | Magnitude | Impact
@@ -355,7 +367,12 @@ def parts_of(bound: Bound) -> tuple[Bound, ...]:
 
 
 def _shown_rows(rows: Rows | None) -> list[str]:
-    return [] if rows is None else [f"rows={getattr(rows, '__name__', show(rows))}"]
+    return [] if rows is None else [f"rows={_shown(rows)}"]
+
+
+def _shown(one: object) -> str:
+    """A parameter of a bound. Of a function its name."""
+    return str(getattr(one, "__name__", show(one)))
 
 
 def combined(count: int | None, bounds: tuple[Bound, ...]) -> Bound:

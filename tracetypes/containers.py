@@ -21,6 +21,7 @@ from tracetypes.bounds import (
     Decision,
     Divergence,
     Elements,
+    Group,
     Impact,
     Keys,
     Magnitude,
@@ -35,7 +36,19 @@ from tracetypes.nodes import Gate
 from tracetypes.records import Boolean, DecimalOf, Float, Integer, Optional, Record, Schema, Unsigned
 from tracetypes.trace import Element, Item, blocks
 
-__all__ = ["Container", "apart", "columns_of", "gated", "latest_of", "measured", "no_outside", "number", "numbers_in"]
+__all__ = [
+    "Container",
+    "apart",
+    "columns_of",
+    "gated",
+    "latest_of",
+    "mean",
+    "means",
+    "measured",
+    "no_outside",
+    "number",
+    "numbers_in",
+]
 
 
 # ------------------------------------------------------------------------------------------------------ numbers
@@ -81,6 +94,24 @@ def total(numbers: Iterable[float]) -> float:
         return math.inf
 
 
+def means(numbers: Mapping[tuple[Any, Any], float], by: Group) -> dict[tuple[Any, Any], float]:
+    """The mean number of each group of keys and column. ``numbers``: by key and column. The same in any order; NaN where it is
+    not finite."""
+    groups: dict[tuple[Any, Any], list[float]] = {}
+    for (key, column), one in numbers.items():
+        groups.setdefault((by(key), column), []).append(one)
+    return {group: mean(some) for group, some in groups.items()}
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """The exact sum, rounded once, by their number; NaN if it is not finite."""
+    try:
+        whole = math.fsum(numbers) / len(numbers)
+    except (OverflowError, ValueError):
+        return math.nan
+    return whole if math.isfinite(whole) else math.nan
+
+
 # ------------------------------------------------------------------------------------------------------ the measures
 
 
@@ -119,14 +150,13 @@ def measured(
             ]
             largest = isinstance(measure, Peak) or measure.largest
             return max(differences, default=0.0) if largest else total(differences)
-        case Impact(function, columns, since_marker=since_marker):
+        case Impact(function, columns, since_marker=since_marker, by=by):
             numbers = numbers_in(columns, schema)
-            known = before if since_marker else then
             new, old = (
                 {(key, at): one for key, value in values.items() if chosen(key) for at, one in enumerate(numbers(value))}
-                for values in (now, known)
+                for values in (now, before if since_marker else then)
             )
-            return variation(function, new, old)
+            return variation(function, new, old) if by is None else variation(function, means(new, by), means(old, by))
         case _:
             assert_never(measure)
 

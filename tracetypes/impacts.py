@@ -23,6 +23,7 @@ __all__ = [
     "Variation",
     "combined",
     "magnitude",
+    "net_change",
     "relative_error",
     "relative_magnitude",
     "root_mean_square",
@@ -170,6 +171,27 @@ class _RelativeError(_Sums[V]):
 
 
 @attrs.frozen
+class _NetChange(Variation[V, ExactSum]):
+    """See :func:`net_change`."""
+
+    _word = "net_change"
+
+    of: Callable[[V], float]
+
+    def process_element(self, current: V, previous: V | None) -> ExactSum:
+        return ExactSum.of(float(self.of(current)) - (0.0 if previous is None else float(self.of(previous))))
+
+    def identity(self) -> ExactSum:
+        return ExactSum()
+
+    def aggregate(self, a: ExactSum, b: ExactSum) -> ExactSum:
+        return a + b
+
+    def compute(self, agg: ExactSum, modified: int, total: int) -> float:
+        return abs(agg.value()) / total
+
+
+@attrs.frozen
 class _RootMeanSquare(Variation[V, ExactSum]):
     """See :func:`root_mean_square`."""
 
@@ -207,6 +229,16 @@ def relative_magnitude(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
 def relative_error(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
     """Equation 3: as equation 2, relative to the correct (the updated) state. At most 1."""
     return _RelativeError(of)
+
+
+def net_change(of: Callable[[V], float] = _NUMBER) -> Variation[V, Any]:
+    """The absolute value of the sum of the differences, by the number of all elements. Changes of elements cancel each other, so
+    the noise of many elements counts little.
+
+    >>> variation(net_change(float), {"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 2.0})
+    0.5
+    """
+    return _NetChange(of)
 
 
 def root_mean_square(of: Callable[[V], float] = _NUMBER, *, scale: float = 1.0) -> Variation[V, Any]:

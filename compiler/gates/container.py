@@ -20,6 +20,7 @@ from tracetypes.bounds import (
     Columns,
     Divergence,
     Elements,
+    Group,
     Impact,
     Keys,
     Magnitude,
@@ -29,7 +30,8 @@ from tracetypes.bounds import (
     Updates,
 )
 from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.containers import columns_of, total
+from tracetypes.containers import columns_of, means, total
+from tracetypes.impacts import variation
 from tracetypes.records import Boolean, Bytes, Date, Integer, Record, Schema, String, Timestamp, Unsigned
 
 __all__ = ["KeyNumbers", "RunningContainer", "Snapshot", "columns_needed"]
@@ -121,7 +123,8 @@ class RunningContainer:
     """A container. ``key`` and ``schema``: of its keys and values. All arrays have a place for each key. ``now`` and ``then``:
     the numbers in the columns ``names``, as they are, and as they were at the last execution. ``written`` and ``new``:
     whether a key was written since then, and whether it is new since then. ``peaks``: how far it was written away from ``then``
-    at most. ``members``: by function of the bound, whether it is true for the key. ``updates``: items since the last execution.
+    at most. ``members``: by function of the bound, whether it is true for the key; ``groups``: what it makes of the key.
+    ``updates``: items since the last execution.
     ``before``: the numbers at the last marker; ``is_there``: whether the key was there then. Both only if a bound asks."""
 
     def __init__(self, bound: Bound, key: Schema, schema: Schema) -> None:
@@ -131,6 +134,8 @@ class RunningContainer:
         self.now = self.then = self.peaks = self.before = np.zeros((0, len(self.names)))
         self.written = self.new = self.is_there = np.zeros(0, np.bool_)
         self.members: dict[Rows, Any] = {one.rows: self.written for one in self.measures if one.rows is not None}
+        grouping = [one.by for one in self.measures if isinstance(one, Impact)]
+        self.groups: dict[Group, list[Any]] = {one: [] for one in grouping if one is not None}
         self.updates: dict[Rows | None, int] = {}
         self.magnitudes: dict[Measure, float] = {}
         self.peaking = any(isinstance(one, Peak) for one in self.measures)
@@ -165,6 +170,8 @@ class RunningContainer:
             self.new = np.concatenate([self.new, np.ones(len(new), np.bool_)])
             for rows, members in self.members.items():
                 self.members[rows] = np.concatenate([members, np.array([bool(rows(key)) for key in new], np.bool_)])
+            for by, groups in self.groups.items():
+                groups += map(by, new)
         return at
 
     def count(self, count: int) -> None:
@@ -232,7 +239,12 @@ class RunningContainer:
         else:
             old, new_keys = self.then, self.new
         now, was = self.now[:, places], old[:, places]
-        changed = ((now != was) | new_keys[:, None]) & self.chosen(np.ones(self.numbers.count, np.bool_), measure.rows)[:, None]
+        chosen = self.chosen(np.ones(self.numbers.count, np.bool_), measure.rows)
+        if measure.by is not None:
+            groups = self.groups[measure.by]
+            states = self.means(groups, chosen, now), self.means(groups, chosen & ~new_keys, was)
+            return variation(measure.function, *states)
+        changed = ((now != was) | new_keys[:, None]) & chosen[:, None]
         at, place = np.nonzero(changed)
         changes = [
             (new, None if is_new else old)
@@ -240,6 +252,15 @@ class RunningContainer:
         ]
         elements = self.measured(Elements(measure.columns, measure.rows))
         return measure.function.of_elements(changes, int(elements)) if elements else 0.0
+
+    @staticmethod
+    def means(groups: list[Any], chosen: Any, numbers: Any) -> dict[Any, float]:
+        """The mean number of each group and column. ``groups``: of each key. ``chosen``: the keys that count."""
+        at = np.flatnonzero(chosen).tolist()
+        return means(
+            {(key, column): one for key, row in zip(at, numbers[at].tolist(), strict=True) for column, one in enumerate(row)},
+            groups.__getitem__,
+        )
 
     def magnitude(self, measure: Magnitude) -> float:
         """Of all numbers as they are."""

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from tracetypes.adaptive_bounds import Adaptive
-from tracetypes.bounds import ALWAYS, parts_of
+from tracetypes.bounds import ALWAYS, Group, parts_of
 from tracetypes.check import Checked
-from tracetypes.containers import columns_of, numbers_in
+from tracetypes.containers import columns_of, mean, numbers_in
 from tracetypes.errors import UsageError
 from tracetypes.interpreter import interpret
 from tracetypes.nodes import Gate, Graph, Merge, Node, Sink
@@ -23,16 +23,18 @@ __all__ = ["Feed", "Numbers", "Tap", "Tapped", "Together", "markers_of", "output
 @attrs.frozen(eq=False)
 class Tap:
     """A stream whose container is looked at. ``name``: of the tap. ``columns``: of the values; none stands for all that are
-    numbers. ``rows``: a function of the key, or None."""
+    numbers. ``rows``: a function of the key, or None. ``by``: the same; the container then has a mean for each of its results."""
 
     name: str
     stream: int
     columns: tuple[str, ...] = ()
     rows: Any = None
+    by: Any = None
 
 
 class Tapped:
-    """A dataflow with a sink at each tap. ``opened``: the numbers of gates that let all markers through."""
+    """A dataflow with a sink at each stream that has a tap. ``opened``: the numbers of gates that let all markers through.
+    ``sinks``: their names, by stream."""
 
     def __init__(self, checked: Checked, taps: Sequence[Tap], opened: Collection[int] = ()) -> None:
         nodes: list[Node] = []
@@ -42,16 +44,22 @@ class Tapped:
                 refuse_load(node)
             nodes.append(node)
         types, next_ = dict(checked.types), max(checked.types) + 1
-        for number, tap in enumerate(taps):
-            where = checked.graph.node(tap.stream).where
-            nodes.append(Sink(id=next_ + number, where=where, inputs=(tap.stream,), name=tap.name))
-            types[next_ + number] = checked.types[tap.stream]
+        self.sinks: dict[int, str] = {}
+        for tap in taps:
+            self.sinks.setdefault(tap.stream, tap.name)
+        for number, (stream, name) in enumerate(self.sinks.items(), next_):
+            nodes.append(Sink(id=number, where=checked.graph.node(stream).where, inputs=(stream,), name=name))
+            types[number] = checked.types[stream]
         self.checked, self.taps = Checked(attrs.evolve(checked.graph, nodes=tuple(nodes)), types), tuple(taps)
 
     def run(self, streams: Mapping[str, Sequence[Element]], *, complete: bool = True) -> Mapping[str, Feed]:
         """What comes to each tap, by name. ``streams`` and ``complete``: as of :func:`tracetypes.interpret`."""
         traces = interpret(self.checked, streams, complete=complete)
-        return {tap.name: Feed(self.checked, tap, traces[tap.name].items) for tap in self.taps}
+        return self.feeds({name: traces[name].items for name in self.sinks.values()})
+
+    def feeds(self, elements: Mapping[str, Sequence[Any]]) -> Mapping[str, Feed]:
+        """What comes to each tap, by name. ``elements``: of the sinks."""
+        return {tap.name: Feed(self.checked, tap, elements[self.sinks[tap.stream]]) for tap in self.taps}
 
 
 def refuse_load(gate: Gate) -> None:
@@ -68,10 +76,11 @@ class Feed:
     def __init__(self, checked: Checked, tap: Tap, elements: Sequence[Any]) -> None:
         schema = checked.streams[tap.stream].value
         self.columns = tap.columns or columns_of(schema)
-        self.numbers, self.rows = numbers_in(self.columns, schema), tap.rows
+        self.numbers, self.rows, self.by = numbers_in(self.columns, schema), tap.rows, tap.by
         self.blocks = {block.marker.micros: block.items for block in blocks(elements) if block.marker is not None}
         self.values: dict[tuple[Any, str], float] = {}
         self.writes: dict[tuple[Any, str], float] = {}
+        self.groups: dict[tuple[Any, str], dict[Any, float]] = {}
 
     def take(self, marker: int) -> None:
         """The block of a marker, if it has one."""
@@ -80,7 +89,16 @@ class Feed:
             if self.rows is None or self.rows(item.key):
                 for column, number in zip(self.columns, self.numbers(item.value), strict=True):
                     self.writes[item.key, column] = number
+        if self.by is not None:
+            self.writes = self.means(self.by)
         self.values |= self.writes
+
+    def means(self, by: Group) -> dict[tuple[Any, str], float]:
+        """The mean of each group of keys that was written."""
+        for (key, column), number in self.writes.items():
+            self.groups.setdefault((by(key), column), {})[key] = number
+        places = {(by(key), column) for key, column in self.writes}
+        return {place: mean(list(self.groups[place].values())) for place in places}
 
 
 class Numbers(Mapping[Any, float]):

@@ -11,6 +11,7 @@ from tracetypes.impacts import (
     Variation,
     combined,
     magnitude,
+    net_change,
     relative_error,
     relative_magnitude,
     root_mean_square,
@@ -24,6 +25,7 @@ def same(value: float) -> float:
 
 FUNCTIONS: list[Variation[float, object]] = [
     magnitude(same),
+    net_change(same),
     relative_magnitude(same),
     relative_error(same),
     root_mean_square(same, scale=100.0),
@@ -36,6 +38,7 @@ def test_the_equations() -> None:
     before, now = {"a": 10.0, "b": 4.0, "c": 0.0, "d": 7.0}, {"a": 20.0, "b": 1.0, "c": 0.0, "d": 7.0, "e": 5.0}
     # Three of five have changed: by 10, 3 and 5.
     assert variation(magnitude(same), now, before) == 18 * 3
+    assert variation(net_change(same), now, before) == (10 - 3 + 5) / 5
     assert variation(relative_magnitude(same), now, before) == (18 / (20 + 4 + 5)) * 3 / 5
     assert variation(relative_error(same), now, before) == (18 / (20 + 1 + 5)) * 3 / 5
     assert variation(root_mean_square(same), now, before) == math.sqrt((100 + 9 + 25) / 5)

@@ -34,10 +34,10 @@ WAVES = 96
 class Always:
     """Runs all steps."""
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
         return True
 
-    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+    def after(self, features: Sequence[Sequence[float]], containers: Mapping[str, Values]) -> None:
         pass
 
 
@@ -63,7 +63,27 @@ def subject(bound: float = BOUND) -> Subject:
 
 
 def test_without_an_aim_thresholds_are_one_half() -> None:
-    assert set(train(examples(), subject(), Standards(aim=0.0), trees=5).model.thresholds) == {0.5}
+    thresholds = train(examples(), subject(), Standards(aim=0.0), trees=5).model.thresholds
+    assert thresholds == ((0.5, 0.5), (0.5,))  # of the first step for itself and for the one behind it
+
+
+def test_no_threshold_is_below_the_floor() -> None:
+    for floor in (0.2, 0.4):
+        thresholds = train(examples(), subject(), Standards(aim=1.0, floor=floor), trees=5).model.thresholds
+        assert min(one for own in thresholds for one in own) == floor
+
+
+def test_a_step_runs_for_one_behind_it_that_seldom_needs_it() -> None:
+    """The first feature says when the step itself has to run, every third wave; the second one when the step behind needs it."""
+    about = Subject("graph", ("first", "last"), (0.5, 0.5), ((0,), (1,)), ((0, 1), (1,)), (("second",), ()))
+    waves = [
+        Example(n, ((own, seldom), (seldom,)), (own, seldom), (True, True), (max(own, seldom) > 0.5, seldom > 0.5))
+        for n in range(240)
+        for own, seldom in [(float(n % 3 == 0), float(n % 40 == 7))]
+    ]
+    model = train(waves, about, Standards(), trees=20).model
+    assert [model.runs(0, told) for told in ((0, 0), (1, 0), (0, 1))] == [False, True, True]
+    assert [model.runs(1, told) for told in ((0,), (1,))] == [False, True]
 
 
 def test_virtual_executions_by_hand() -> None:
@@ -137,7 +157,7 @@ def test_bad_models_are_refused(tmp_path: Path) -> None:
     for bad, why in (
         (good.replace('"threshold": [0.', '"threshold": [1.', 1), "SHA-256 differs"),
         (good[:-500], "JSONDecodeError"),
-        (good.replace('"format": 1', '"format": 2'), "its format is 2, ours 1"),
+        (good.replace('"format": 2', '"format": 1'), "its format is 1, ours 2"),
         (good.replace('"quality"', '"qualities"'), "KeyError"),
         ("[]", "TypeError"),
     ):
@@ -172,7 +192,7 @@ def test_too_little_to_learn_from() -> None:
         train(examples(5), subject(), Standards())
     with pytest.raises(UsageError, match=r"(?s)TT255.*'areas' always has to run.*larger bound"):
         train(examples(bound=1e-9), subject(1e-9), Standards())
-    seldom = [Example(one.wave, one.impacts, one.errors, one.asked, (False, False)) for one in examples()]
+    seldom = [attrs.evolve(one, labels=(False, False)) for one in examples()]
     with pytest.raises(UsageError, match=r"(?s)TT255.*'areas' never has to run.*smaller bound"):
         train(seldom, subject(), Standards())
 
@@ -213,11 +233,11 @@ def test_the_phases(tmp_path: Path) -> None:
     assert sum(one.saved for one in report(waves, one.subject.steps, one.subject.bounds)) > 0.5
     again = learner(tmp_path)  # a new process goes on with the newest model
     assert (again.phase, again.version) == (Phase.APPLICATION, 1)
-    wave = waves[0].impacts
+    wave = [(impact,) for impact in waves[0].impacts]
     assert [again.decide(n, wave) for n in range(2)] == [one.decide(n, wave) for n in range(2)]
     again.retrain()
     assert again.version == 0
-    assert again.decide(0, (0.0, 0.0))
+    assert again.decide(0, ((0.0,), (0.0,)))
 
 
 def test_a_model_that_falls_short_is_not_used(tmp_path: Path) -> None:
@@ -274,7 +294,7 @@ def test_reports() -> None:
     assert (one.executions, one.saved, one.confidence, one.largest) == (1, 1 - 1 / 3, 2 / 3, 0.3)
     assert one.violations == pytest.approx((0.2,))
     assert list(one.confidences) == [1, 1 / 2, 2 / 3]
-    pairs = [Example(n, (float(n),), (2.0 * n if n else -9.0,), (True,), (n == 0,)) for n in range(5)]
+    pairs = [Example(n, ((float(n),),), (2.0 * n if n else -9.0,), (True,), (n == 0,)) for n in range(5)]
     assert correlation(pairs, 0) == pytest.approx(1)
 
 

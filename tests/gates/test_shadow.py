@@ -67,20 +67,14 @@ def flow(bound: Bound, behind: Bound | None = None) -> Dataflow:
 def stump(*thresholds: float, errors: tuple[float, ...], names: tuple[str, ...] = ("twice", "copy")) -> Model:
     """A model that lets a step run where its impact is above a threshold: a tree for each step."""
     steps = len(thresholds)
-    nodes = [3 * n for n in range(steps)]
-    empty = (0.0,) * steps
-    forest = Forest(
-        steps,
-        tuple(nodes),
-        tuple(part for n in range(steps) for part in (n, -1, -1)),
-        tuple(part for n in range(steps) for part in (thresholds[n], 0.0, 0.0)),
-        tuple(part for n in nodes for part in (n + 1, -1, -1)),
-        tuple(part for n in nodes for part in (n + 2, -1, -1)),
-        tuple(part for n in range(steps) for part in (empty, empty, tuple(float(n == m) for m in range(steps)))),
+    own = tuple((n,) for n in range(steps))
+    forests = tuple(
+        Forest(1, (0,), (0, -1, -1), (threshold, 0.0, 0.0), (1, -1, -1), (2, -1, -1), ((0.0,), (0.0,), (1.0,)))
+        for threshold in thresholds
     )
     gates = [learned(name, error=error) for name, error in zip(names, errors, strict=False)][:steps]
     graph = digest(check(flow(*gates)).graph)
-    return Model(Subject(graph, names[:steps], errors, tuple((n,) for n in range(steps))), forest, (0.5 / steps,) * steps, 1)
+    return Model(Subject(graph, names[:steps], errors, own, own, ((),) * steps), forests, ((0.5,),) * steps, 1)
 
 
 def rows(levels: list[float]) -> list[Level]:

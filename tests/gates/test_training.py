@@ -31,8 +31,8 @@ from tracetypes import (
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import VirtualExecutions
 from tracetypes.forests import Forest
-from tracetypes.impacts import magnitude
-from tracetypes.learned_gates import Model, learned
+from tracetypes.impacts import magnitude, net_change, relative_error
+from tracetypes.learned_gates import Model, feature, learned
 from tracetypes.stdlib import map_values
 from tracetypes.trace import Item
 
@@ -138,6 +138,56 @@ def test_the_waves_of_a_dataflow_are_those_of_a_recount() -> None:
         assert found[hour].labels[0] == (error > 0.2 or found[hour].labels[1])
         if found[hour].labels[0]:
             shown = excess
+
+
+def pair(sensor: int) -> int:
+    return sensor // 2
+
+
+PAIRS = feature(relative_error(), "level", by=pair)
+CALM = feature(net_change(), "level", rows=lambda sensor: sensor > 3)
+
+
+def featured(model: Model | None = None, *features: Any) -> Dataflow:
+    graph = Dataflow("pairs")
+    markers = every(seconds=HOUR, time=lambda reading: reading.hour * HOUR)
+    readings = graph.source("readings", U[int, Reading], key=lambda reading: reading.sensor, markers=markers)
+    bound = learned("excess", error=0.2, columns="level", features=features or (PAIRS, CALM), model=model)
+    graph.sink("excess", readings.latest(bound, latest_by=lambda one: one.hour).through(Excess()), marker="at")
+    return graph
+
+
+def test_features_of_a_dataflow_are_those_of_a_recount() -> None:
+    run = TrainingRun(check(featured()))
+    virtual = VirtualExecutions(run.steps)
+    found = [virtual.take(wave) for wave in run.waves({"readings": rows()})]
+    then = dict.fromkeys(range(6), 0.0)
+    for hour, one in enumerate(found):
+        now = {reading.sensor: reading.level for reading in rows() if reading.hour == hour}
+        means = [[(level[n] + level[n + 1]) / 2 for n in (0, 2, 4)] for level in (now, then)]
+        apart = sum(abs(a - b) for a, b in zip(*means, strict=True)) / sum(means[0])
+        net = abs(now[4] + now[5] - then[4] - then[5]) / 2
+        assert list(one.features[0][1:]) == pytest.approx([min(1.0, apart), net])
+        then = now if one.labels[0] else then
+
+
+def test_a_gate_sees_the_features_that_it_was_trained_with(tmp_path: Path) -> None:
+    done = train_gates(featured(), {"readings": rows()}, tmp_path, trees=10, standards=Standards(accuracy=0.0, recall=0.0))
+    model = load_model(tmp_path)
+    assert model.subject.features == (("relative_error(float) of level by pair", "net_change(float) of level where <lambda>"),)
+    assert {forest.features for forest in model.forests} == {3}
+    traces, _ = interpret_rows(check(featured(model)), {"readings": rows()})
+    ungated, _ = interpret_rows(check(featured()), {"readings": rows()})
+    assert 0 < len(traces["excess"].items) < len(ungated["excess"].items)
+    outputs: dict[str, list[Any]] = {"excess": []}
+    tracetypes.run(featured(model), inputs={"readings": rows()}, outputs=outputs, backend="local", parallelism=2)
+    assert sorted(one[:2] for one in outputs["excess"]) == sorted(
+        (one.key, one.value) for one in traces["excess"].items if isinstance(one, Item)
+    )
+    with pytest.raises(UsageError, match=r"TT251 model 1 knows 'excess' with the features .*net_change.*, here "):
+        featured(done.model, PAIRS)
+    with pytest.raises(UsageError, match=r"TT251.*another dataflow: features"):
+        train_gates(featured(None, PAIRS), {"readings": rows()}, tmp_path)
 
 
 def test_more_rows_add_to_the_knowledge(tmp_path: Path) -> None:
@@ -249,7 +299,7 @@ def test_changes_accumulate_or_cancel_in_a_dataflow(*, accumulates: bool) -> Non
 
     leaves = (0.0,), (0.0,), (1.0,)  # runs at impacts above 25
     forest = Forest(1, (0,), (0, -1, -1), (25.0, 0.0, 0.0), (1, -1, -1), (2, -1, -1), leaves)
-    model = Model(TrainingRun(check(alone())).subject, forest, (0.5,))
+    model = Model(TrainingRun(check(alone())).subject, (forest,), ((0.5,),))
     levels = [10.0, 20.0, 10.0, 20.0, 10.0, 30.0, 40.0, 40.0, 30.0, 20.0, 0.0, 0.0]
     traces, _ = interpret_rows(check(alone(model)), {"levels": [Reading(0, at, level) for at, level in enumerate(levels)]})
     found = [one.value.hour for one in traces["out"].items if isinstance(one, Item)]

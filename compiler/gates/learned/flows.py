@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from tracetypes.bounds import parts_of
 from tracetypes.check import Checked
+from tracetypes.compiler.gates.learned.knowledge import subject_of
 from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
 from tracetypes.compiler.gates.taps import Feed, Tap, Tapped, Together, markers_of, outputs_of
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
 from tracetypes.interpreter import arrange_rows, streams_of
-from tracetypes.learned_gates import Learned, Subject
+from tracetypes.learned_gates import Learned
 from tracetypes.nodes import Gate, Graph, Node
 
 __all__ = ["TrainingRun", "learned_gates", "steps_of"]
 
 READ = "what {} reads"
+FEATURE = "what {} reads, feature {}"
 SOURCE = "sources"
 
 
@@ -45,13 +49,16 @@ def learned_gates(graph: Graph) -> dict[int, Learned]:
 
 
 def steps_of(graph: Graph, gates: Mapping[int, Learned]) -> list[Step]:
-    """The workflow of learned gates: two steps for each, what it reads and what lies behind it."""
+    """The workflow of learned gates. Steps for each: what it reads, its features, and what lies behind it."""
     steps: list[Step] = []
     for id_, bound in gates.items():
         read = READ.format(bound.name)
         before = _learned_before(graph, graph.node(id_), gates)
-        steps.append(Step(read, tuple(gates[one].name for one in before) or (SOURCE,)))
-        steps.append(Step(bound.name, (read,), Tolerance(bound.error, bound.impact, bound.variation, bound.accumulates)))
+        reads = tuple(gates[one].name for one in before) or (SOURCE,)
+        features = tuple((FEATURE.format(bound.name, n), one.function) for n, one in enumerate(bound.features))
+        steps += [Step(name, reads) for name in (read, *(name for name, _ in features))]
+        tolerance = Tolerance(bound.error, bound.impact, bound.variation, bound.accumulates, features)
+        steps.append(Step(bound.name, (read,), tolerance))
     return steps
 
 
@@ -68,12 +75,17 @@ class TrainingRun:
         self.taps: dict[str, list[Tap]] = {}
         for id_, bound in self.gates.items():
             gate = graph.node(id_)
-            self.taps[READ.format(bound.name)] = [Tap(f"{id_}.in", gate.inputs[0], bound.columns, bound.rows)]
+            (source,) = gate.inputs
+            self.taps[READ.format(bound.name)] = [Tap(f"{id_}.in", source, bound.columns, bound.rows)]
+            for n, one in enumerate(bound.features):
+                self.taps[FEATURE.format(bound.name, n)] = [Tap(f"{id_}.in.{n}", source, one.columns, one.rows, one.by)]
             streams = outputs_of(graph, gate)
             self.taps[bound.name] = [Tap(f"{id_}.out.{one}", one, (), None) for one in streams]
-        names = tuple(one.name for one in self.gates.values())
-        errors = tuple(one.error for one in self.gates.values())
-        self.subject = Subject(digest(graph), names, errors, tuple((at,) for at in range(len(names))))
+        self.subject = attrs.evolve(
+            subject_of(digest(graph), self.steps),
+            before=tuple((at,) for at in range(len(self.gates))),  # the others decide in other segments
+            features=tuple(tuple(map(str, one.features)) for one in self.gates.values()),
+        )
         self.tapped = Tapped(checked, [tap for taps in self.taps.values() for tap in taps], self.gates)
 
     def waves(self, rows: Mapping[str, Sequence[Any]]) -> Iterator[Mapping[str, Values]]:

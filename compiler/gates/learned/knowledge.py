@@ -20,15 +20,23 @@ from tracetypes.learned_gates import Subject
 
 __all__ = ["KnowledgeBase", "subject_of"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def subject_of(graph: str, steps: Sequence[Step]) -> Subject:
-    """The subject of the steps of a workflow, in topological order: each gated step is told the impacts of those on the way to
+    """The subject of the steps of a workflow, in topological order: each gated step is told the features of those on the way to
     it."""
-    gates = [(step.name, step.gate.bound) for step in steps if step.gate is not None]
-    before = tuple(tuple(sorted(one)) for one in gates_before(steps))
-    return Subject(graph, tuple(name for name, _ in gates), tuple(bound for _, bound in gates), before)
+    gates = [(step.name, step.gate) for step in steps if step.gate is not None]
+    before = gates_before(steps)
+    numbers = range(len(gates))
+    return Subject(
+        graph,
+        tuple(name for name, _ in gates),
+        tuple(gate.bound for _, gate in gates),
+        tuple(tuple(sorted(one)) for one in before),
+        tuple((n, *(other for other in numbers if n in before[other] and other != n)) for n in numbers),
+        tuple(tuple(name for name, _ in gate.features) for _, gate in gates),
+    )
 
 
 class KnowledgeBase:
@@ -76,11 +84,11 @@ class KnowledgeBase:
 
 
 def _example(line: dict[str, Any], steps: int) -> Example:
-    if any(len(line[name]) != steps for name in ("impacts", "errors", "asked", "labels")):
+    if any(len(line[name]) != steps for name in ("features", "errors", "asked", "labels")):
         raise ValueError(f"it is not about {steps} steps")
     return Example(
         wave=int(line["wave"]),
-        impacts=tuple(map(float, line["impacts"])),
+        features=tuple(tuple(map(float, one)) for one in line["features"]),
         errors=tuple(map(float, line["errors"])),
         asked=tuple(map(bool, line["asked"])),
         labels=tuple(map(bool, line["labels"])),

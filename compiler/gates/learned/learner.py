@@ -80,12 +80,10 @@ class Learner:
         self._model, self.version = None, 0
         self._goal = len(self.knowledge.examples) + self.waves
 
-    def decide(self, step: int, impacts: Sequence[float]) -> bool:
-        """Whether a gated step has to run. ``impacts``: of all gated steps; only those on the way to this one count. In training
-        each step runs."""
-        if self._model is None:
-            return True
-        return self._model.model.runs(step, impacts)
+    def decide(self, step: int, features: Sequence[Sequence[float]]) -> bool:
+        """Whether a gated step has to run. ``features``: of the gated steps up to this one; those on the way to it count. In
+        training each step runs."""
+        return self._model is None or self._model.model.runs(step, self.subject.told(step, features))
 
     def observe(self, impacts: Sequence[float]) -> None:
         """A wave of the application is over. Drift begins a new training."""

@@ -23,7 +23,7 @@ from tracetypes.learned_gates import Model, Subject
 
 __all__ = ["Models"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 class Models:
@@ -43,15 +43,15 @@ class Models:
         version."""
         self.directory.mkdir(parents=True, exist_ok=True)
         version = max(self.versions, default=0) + 1
-        forest = attrs.asdict(trained.model.forest)
+        forests = [attrs.asdict(one) for one in trained.model.forests]
         words = {
             "format": FORMAT,
             "subject": attrs.asdict(trained.model.subject),
             "examples": examples,
             "thresholds": trained.model.thresholds,
             "quality": [attrs.asdict(one) for one in trained.quality],
-            "sha256": _digest(forest),
-            "forest": forest,
+            "sha256": _digest(forests),
+            "forests": forests,
         }
         path = self._path(version)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -68,22 +68,26 @@ class Models:
         something else, and ``TT253`` if it is damaged or not there."""
         try:
             words: dict[str, Any] = json.loads(self._path(version).read_text(encoding="utf-8"))
+            if words["format"] != FORMAT:
+                raise ValueError(f"its format is {words['format']!r}, ours {FORMAT}")
             theirs = Subject.from_json(words["subject"])
-            thresholds = tuple(map(float, words["thresholds"]))
+            thresholds = tuple(tuple(map(float, one)) for one in words["thresholds"])
             quality = tuple(Quality(**{name: float(one) for name, one in each.items()}) for each in words["quality"])
-            digest, format_, numbers = words["sha256"], words["format"], words["forest"]
+            digest, numbers = words["sha256"], list(words["forests"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._bad(version, f"{type(error).__name__}: {error}") from None
-        if format_ != FORMAT:
-            raise self._bad(version, f"its format is {format_!r}, ours {FORMAT}")
         if _digest(numbers) != digest:
             raise self._bad(version, "its trees are not those that were written: their SHA-256 differs")
         if subject is not None:
             subject.require(theirs, f"model {version} in {self.directory}")
-        forest = Forest.from_json(numbers)
-        if not forest.features == forest.labels == len(thresholds) == len(quality) == len(theirs.steps):
+        forests = tuple(map(Forest.from_json, numbers))
+        if not len(forests) == len(thresholds) == len(quality) == len(theirs.steps):
             raise self._bad(version, "it has another number of steps")
-        return Trained(Model(theirs, forest, thresholds, version), quality)
+        for n, (forest, own) in enumerate(zip(forests, thresholds, strict=True)):
+            told = sum(1 + len(theirs.features[step]) for step in theirs.before[n])
+            if forest.features != told or not forest.labels == len(own) == len(theirs.behind[n]):
+                raise self._bad(version, f"the forest of step {theirs.steps[n]!r} has another number of features or labels")
+        return Trained(Model(theirs, forests, thresholds, version), quality)
 
     def _path(self, version: int) -> Path:
         return self.directory / f"model-{version:06d}.json"
@@ -93,6 +97,6 @@ class Models:
         return UsageError("TT253", f"model {version} in {self.directory} cannot be used: {why}", fix=fix)
 
 
-def _digest(forest: Any) -> str:
-    """The SHA-256 of the numbers of a forest."""
-    return hashlib.sha256(json.dumps(forest, sort_keys=True).encode()).hexdigest()
+def _digest(forests: Any) -> str:
+    """The SHA-256 of the numbers of forests."""
+    return hashlib.sha256(json.dumps(forests, sort_keys=True).encode()).hexdigest()

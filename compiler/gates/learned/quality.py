@@ -19,12 +19,14 @@ TREES: Final = 100
 @attrs.frozen
 class Standards:
     """What a model has to reach in the test phase, as means over the steps, each between 0 and 1; else more training is needed.
-    ``aim``: the recall that thresholds are chosen for; 0 for one half, the threshold of a forest that is not tuned."""
+    ``aim``: the recall that thresholds are chosen for; 0 for one half, the threshold of a forest that is not tuned. ``floor``:
+    the least threshold. A step that had to run a few times only has no threshold that is sure to find all of them."""
 
     accuracy: float = 0.6
     precision: float = 0.0
     recall: float = 0.85
     aim: float = 0.95
+    floor: float = 0.1
 
     def problems(self, quality: Sequence[Quality]) -> list[str]:
         """What falls short."""

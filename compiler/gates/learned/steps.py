@@ -30,21 +30,37 @@ import attrs
 from tracetypes.errors import UsageError
 from tracetypes.impacts import Variation, combined, variation
 
-__all__ = ["Change", "Example", "Step", "Tolerance", "Values", "VirtualExecutions", "gates_before", "needed_steps"]
+__all__ = [
+    "Change",
+    "Example",
+    "Feature",
+    "Looks",
+    "Step",
+    "Tolerance",
+    "Values",
+    "VirtualExecutions",
+    "gates_before",
+    "needed_steps",
+]
 
 Values: TypeAlias = Mapping[Any, Any]
 """The latest values of a container, by key."""
 
 
+Feature: TypeAlias = tuple[str, Variation[Any, Any]]
+
+
 @attrs.frozen
 class Tolerance:
     """An error that a step tolerates. ``bound``: the largest one, above 0. ``accumulates``: impact and error are sums from wave
-    to wave."""
+    to wave. ``features``: what else the gate looks at: the name of a step, which reads what the gated one reads, and how much its
+    container has changed."""
 
     bound: float
     impact: Variation[Any, Any]
     error: Variation[Any, Any]
     accumulates: bool = False
+    features: tuple[Feature, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if not self.bound > 0:
@@ -64,14 +80,19 @@ class Step:
 
 @attrs.frozen
 class Example:
-    """A wave of training: of each gated step the impact, the error, whether the application would ask, and whether it has to
-    run."""
+    """A wave of training: of each gated step the ``features``, the impact first, the error, whether the application would ask,
+    and whether it has to run."""
 
     wave: int
-    impacts: tuple[float, ...]
+    features: tuple[tuple[float, ...], ...]
     errors: tuple[float, ...]
     asked: tuple[bool, ...]
     labels: tuple[bool, ...]
+
+    @property
+    def impacts(self) -> tuple[float, ...]:
+        """Of each gated step."""
+        return tuple(one[0] for one in self.features)
 
 
 class Change:
@@ -97,6 +118,29 @@ class Change:
         self.then, self.sum = self.before, 0.0
 
 
+class Looks:
+    """What the gates of a workflow see of the containers that their steps read. ``steps``: in topological order."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        gated = [(step, step.gate) for step in steps if step.gate is not None]
+        self.impacts = {
+            step.name: {name: Change(gate.impact, accumulates=gate.accumulates) for name in step.reads} for step, gate in gated
+        }
+        self.features = {
+            step.name: [(name, Change(function, accumulates=False)) for name, function in gate.features] for step, gate in gated
+        }
+
+    def see(self, step: str, containers: Mapping[str, Values]) -> tuple[float, ...]:
+        """The features of a step, its impact first. ``containers``: as its gate sees them, by name."""
+        impact = combined({name: one.see(containers[name]) for name, one in self.impacts[step].items()})
+        return (impact, *(one.see(containers[name]) for name, one in self.features[step]))
+
+    def reset(self, step: str) -> None:
+        """A step has run."""
+        for change in (*self.impacts[step].values(), *(one for _, one in self.features[step])):
+            change.reset()
+
+
 class VirtualExecutions:
     """Turns waves into examples. ``steps``: in topological order. A container must not change behind our back: each wave brings
     mappings of its own."""
@@ -104,35 +148,32 @@ class VirtualExecutions:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps, self.wave = tuple(steps), 0
         self.seen: dict[str, Values] = {step.name: {} for step in steps}
-        gated = [(step, step.gate) for step in steps if step.gate is not None]
-        self.impacts = {
-            (step.name, name): Change(gate.impact, accumulates=gate.accumulates) for step, gate in gated for name in step.reads
+        self.looks = Looks(steps)
+        self.errors = {
+            step.name: Change(step.gate.error, accumulates=step.gate.accumulates) for step in steps if step.gate is not None
         }
-        self.errors = {step.name: Change(gate.error, accumulates=gate.accumulates) for step, gate in gated}
 
     def take(self, containers: Mapping[str, Values]) -> Example:
         """The example of the next wave. ``containers``: what each step and source holds after it, by name."""
         ran: dict[str, bool] = {}
-        impacts, asked, labels = [], [], []
+        features, asked, labels = [], [], []
         errors = {name: change.see(containers[name]) for name, change in self.errors.items()}
         needed = needed_steps(self.steps, errors)
         for step in self.steps:
             runs = any(ran.get(name, True) for name in step.reads)
             if step.gate is not None:
-                seen = {name: self.seen[name] if name in self.seen else containers[name] for name in step.reads}
-                impacts.append(combined({name: self.impacts[step.name, name].see(one) for name, one in seen.items()}))
+                features.append(self.looks.see(step.name, {**containers, **self.seen}))
                 asked.append(runs)
                 runs = runs and step.name in needed
                 labels.append(runs)
                 if runs:
                     self.errors[step.name].reset()
-                    for name in step.reads:
-                        self.impacts[step.name, name].reset()
+                    self.looks.reset(step.name)
             if runs:
                 self.seen[step.name] = containers[step.name]
             ran[step.name] = runs
         self.wave += 1
-        return Example(self.wave - 1, tuple(impacts), tuple(errors.values()), tuple(asked), tuple(labels))
+        return Example(self.wave - 1, tuple(features), tuple(errors.values()), tuple(asked), tuple(labels))
 
 
 def needed_steps(steps: Sequence[Step], errors: Mapping[str, float]) -> set[str]:

@@ -1,9 +1,10 @@
 """Training: examples become a model, whose quality is known before it decides.
 
-One multi-label random forest learns all steps at once (scikit-learn). Ten-fold cross-validation gives each example a
-probability from a forest that has not seen it. From these come the measures of quality and, for each step, the threshold above
-which it runs: the largest one, at most one half, that keeps the recall asked for. A lower threshold runs steps too often, but
-rarely too late.
+Each step has a multi-label random forest (scikit-learn). Its labels are the step and those behind it: whether the error of each
+is above its bound. The step runs if one of the labels is likely. So a step behind that seldom needs it is not lost among the many
+waves at which the step itself has to run. Ten-fold cross-validation gives each example probabilities from a forest that has not
+seen it. From these come the measures of quality and the threshold of each label: the largest one, at most one half, that keeps
+the recall that is asked for. A lower threshold runs steps too often, but rarely too late.
 """
 
 from __future__ import annotations
@@ -35,109 +36,108 @@ def train(
 
     Raises :class:`UsageError` ``TT254`` without enough examples and ``TT255`` if a step always or never has to run.
     """
-    rows = _Rows.of(examples, subject)
-    chances = rows.out_of_fold(partial(_forest, seed, trees), seed)
-    asked = [rows.step == n for n in range(len(subject.steps))]
-    thresholds = tuple(_threshold(chances[one, n], rows.labels[one, n], standards.aim) for n, one in enumerate(asked))
-    quality = tuple(_quality(chances[one, n], rows.labels[one, n], thresholds[n]) for n, one in enumerate(asked))
-    return Trained(Model(subject, rows.forest(seed, trees), thresholds), quality)
+    thresholds, quality = list[tuple[float, ...]](), list[Quality]()
+    steps = _rows(examples, subject)
+    for rows in steps:
+        chances = rows.out_of_fold(partial(_forest, seed, trees), seed)
+        own = tuple(
+            _threshold(chances[:, n], rows.labels[:, n], standards.aim, standards.floor) for n in range(chances.shape[1])
+        )
+        thresholds.append(own)
+        quality.append(_quality((chances / np.array(own)).max(axis=1), rows.runs))
+    return Trained(Model(subject, tuple(rows.forest(seed, trees) for rows in steps), tuple(thresholds)), tuple(quality))
 
 
-def fitted(examples: Sequence[Example], subject: Subject, seed: int = 0, trees: int = TREES) -> Forest:
-    """The forest of a model alone, without the test phase. Raises what :func:`train` raises."""
-    return _Rows.of(examples, subject).forest(seed, trees)
+def fitted(examples: Sequence[Example], subject: Subject, seed: int = 0, trees: int = TREES) -> tuple[Forest, ...]:
+    """The forests of a model alone, without the test phase. Raises what :func:`train` raises."""
+    return tuple(rows.forest(seed, trees) for rows in _rows(examples, subject))
 
 
 def areas(examples: Sequence[Example], subject: Subject, seed: int = 0) -> dict[str, float]:
     """The area under the ROC curve of each of the paper's six classifiers, the mean over the steps (section 3) that have both
-    labels at ten waves or more; nothing if none has. Each step has a classifier of its own, since not all of the six know several
-    labels."""
-    rows = _Rows.of(examples, subject)
+    labels at ten waves or more; nothing if none has. The label is whether the step has to run, since not all of the six know
+    several."""
     found: dict[str, list[float]] = {name: [] for name in CLASSIFIERS}
-    for n in range(len(subject.steps)):
-        own = rows.of_step(n)
-        if min(own.labels.sum(), (~own.labels).sum()) < FOLDS:
+    for rows in _rows(examples, subject):
+        if min(rows.runs.sum(), (~rows.runs).sum()) < FOLDS:
             continue  # nearly always the same: a fold has nothing to learn from
+        own = attrs.evolve(rows, labels=rows.runs[:, None])
         for name, make in CLASSIFIERS.items():
-            found[name].append(_area(own.out_of_fold(partial(make, seed), seed)[:, 0], own.labels[:, 0]))
+            found[name].append(_area(own.out_of_fold(partial(make, seed), seed)[:, 0], own.runs))
     return {name: float(np.mean(one)) for name, one in found.items() if one}
 
 
 @attrs.frozen(eq=False)
 class _Rows:
-    """What classifiers see: a row for each step that is asked at a wave. ``impacts``: those that are there then. ``labels``: of
-    the whole wave. ``wave`` and ``step``: of each row."""
+    """What the classifier of a step sees: a row for each wave at which it is asked. ``features``: those that it is told.
+    ``labels``: of the step and those behind it, whether the error is above the bound. ``runs``: whether the step has to run."""
 
-    impacts: np.ndarray[Any, Any]
+    features: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
-    wave: np.ndarray[Any, Any]
-    step: np.ndarray[Any, Any]
-
-    @classmethod
-    def of(cls, examples: Sequence[Example], subject: Subject) -> _Rows:
-        """Of examples that teach something about each step."""
-        if len(examples) < 2 * FOLDS:
-            fix = f"train for at least {2 * FOLDS} waves, or give a knowledge base that has them"
-            raise UsageError("TT254", f"there are {len(examples)} examples to learn from", fix=fix)
-        for n, name in enumerate(subject.steps):
-            labels = [one.labels[n] for one in examples]
-            if len(set(labels)) < 2:
-                what, other = ("always", "larger") if any(labels) else ("never", "smaller")
-                fix = f"train for more waves, or give a {other} bound, or leave the gate out"
-                text = f"step {name!r} {what} has to run in {len(labels)} waves, which teaches nothing"
-                raise UsageError("TT255", text, fix=fix)
-        places = [(one, n) for one in examples for n in range(len(subject.steps)) if one.asked[n]]
-        return cls(
-            np.array([subject.told(n, one.impacts) for one, n in places]),
-            np.array([one.labels for one, _ in places]),
-            np.array([one.wave for one, _ in places]),
-            np.array([n for _, n in places]),
-        )
+    runs: np.ndarray[Any, Any]
 
     def forest(self, seed: int, trees: int) -> Forest:
         """Of all rows."""
-        return forest_of(_forest(seed, trees).fit(self.impacts, _shaped(self.labels)))
-
-    def of_step(self, step: int) -> _Rows:
-        """The rows and the label of one step."""
-        own = self.step == step
-        return _Rows(self.impacts[own], self.labels[own][:, [step]], self.wave[own], self.step[own])
+        return forest_of(_forest(seed, trees).fit(self.features, _shaped(self.labels)))
 
     def out_of_fold(self, make: Callable[[], Any], seed: int) -> np.ndarray[Any, Any]:
-        """The probability of each label, rows by labels, from a classifier that was trained without the row's fold. A fold has
-        whole waves."""
-        waves = np.unique(self.wave)
-        fold = np.zeros(int(waves.max()) + 1, dtype=int)
-        fold[np.random.default_rng(seed).permutation(waves)] = np.arange(len(waves)) % FOLDS
+        """The probability of each label, rows by labels, from a classifier that was trained without the row's fold."""
+        fold = np.random.default_rng(seed).permutation(len(self.runs)) % FOLDS
         chances = np.zeros(self.labels.shape)
         for number in range(FOLDS):
-            tested = fold[self.wave] == number
+            tested = fold == number
             if not tested.any():
                 continue
-            impacts, labels = self.impacts[~tested], self.labels[~tested]
-            if any(len(np.unique(labels[:, n])) < 2 for n in range(labels.shape[1])):
-                chances[tested] = labels.mean(axis=0)
-                continue
-            chance = make().fit(impacts, _shaped(labels)).predict_proba(self.impacts[tested])
-            chances[tested] = np.stack([one[:, 1] for one in (chance if isinstance(chance, list) else [chance])], axis=1)
+            features, labels = self.features[~tested], self.labels[~tested]
+            some = [n for n in range(labels.shape[1]) if len(np.unique(labels[:, n])) == 2]
+            chances[tested] = labels.mean(axis=0)
+            if some:
+                chance = make().fit(features, _shaped(labels[:, some])).predict_proba(self.features[tested])
+                chances[np.ix_(tested, some)] = np.stack(
+                    [one[:, 1] for one in (chance if isinstance(chance, list) else [chance])], axis=1
+                )
         return chances
+
+
+def _rows(examples: Sequence[Example], subject: Subject) -> list[_Rows]:
+    """The rows of each step. Raises what :func:`train` raises."""
+    if len(examples) < 2 * FOLDS:
+        fix = f"train for at least {2 * FOLDS} waves, or give a knowledge base that has them"
+        raise UsageError("TT254", f"there are {len(examples)} examples to learn from", fix=fix)
+    steps = list[_Rows]()
+    for n, name in enumerate(subject.steps):
+        runs = [one.labels[n] for one in examples]
+        if len(set(runs)) < 2:
+            what, other = ("always", "larger") if any(runs) else ("never", "smaller")
+            fix = f"train for more waves, or give a {other} bound, or leave the gate out"
+            raise UsageError("TT255", f"step {name!r} {what} has to run in {len(runs)} waves, which teaches nothing", fix=fix)
+        asked = [one for one in examples if one.asked[n]]
+        steps.append(
+            _Rows(
+                np.array([subject.told(n, one.features) for one in asked]),
+                np.array([[one.errors[other] > subject.bounds[other] for other in subject.behind[n]] for one in asked]),
+                np.array([one.labels[n] for one in asked]),
+            )
+        )
+    return steps
 
 
 def _shaped(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return labels[:, 0] if labels.shape[1] == 1 else labels
 
 
-def _threshold(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], aim: float) -> float:
-    """The largest threshold up to one half that finds a share of ``aim`` of the waves at which the step has to run."""
+def _threshold(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], aim: float, floor: float) -> float:
+    """The largest threshold from ``floor`` to one half that finds a share of ``aim`` of the waves with the label."""
     if not labels.any():
         return 0.5
     needed = np.sort(chances[labels])
     miss = int((1 - aim) * len(needed) + 1e-9)
-    return float(min(0.5, max(needed[miss], 0.01))) if miss < len(needed) else 0.5
+    return float(min(0.5, max(needed[miss], floor))) if miss < len(needed) else 0.5
 
 
-def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], threshold: float) -> Quality:
-    found = agreement((chances >= threshold).tolist(), labels.tolist())
+def _quality(chances: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> Quality:
+    """``chances``: in units of the threshold."""
+    found = agreement((chances >= 1).tolist(), labels.tolist())
     return Quality(found.accuracy, found.precision, found.recall, area=_area(chances, labels))
 
 

@@ -13,8 +13,8 @@ from typing import Protocol
 import attrs
 
 from tracetypes.compiler.gates.learned.learner import Learner, Phase
-from tracetypes.compiler.gates.learned.steps import Change, Step, Values, VirtualExecutions, needed_steps
-from tracetypes.impacts import combined, variation
+from tracetypes.compiler.gates.learned.steps import Looks, Step, Values, VirtualExecutions, needed_steps
+from tracetypes.impacts import variation
 from tracetypes.learned_gates import Model
 
 __all__ = ["Decider", "Every", "Learned", "Modelled", "Oracle", "Replay", "Sometimes", "Wave", "Workflow", "WorkflowStep"]
@@ -40,11 +40,11 @@ class Wave:
 class Decider(Protocol):
     """Decides which steps run."""
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
-        """Whether a gated step runs. ``impacts``: of all gated steps, 0 for those that were not asked yet. ``needed``: whether it
-        is needed (:func:`needed_steps`); only an oracle may look at it."""
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
+        """Whether a gated step runs. ``features``: of the gated steps up to this one. ``needed``: whether it is needed
+        (:func:`needed_steps`); only an oracle may look at it."""
 
-    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+    def after(self, features: Sequence[Sequence[float]], containers: Mapping[str, Values]) -> None:
         """A wave is over. ``containers``: of the synchronous workflow."""
 
 
@@ -55,11 +55,8 @@ class Workflow:
         self.steps, self.decider = tuple(steps), decider
         self.gates = [(step, step.gate) for step in steps if step.gate is not None]
         self.containers: dict[str, Values] = {}
-        self.changes = {
-            (step.name, name): Change(gate.impact, accumulates=gate.accumulates)
-            for step, gate in self.gates
-            for name in step.reads
-        }
+        self.looks = Looks(steps)
+        self.nothing: Mapping[str, Values] = {step.name: {} for step in steps}
         self.executions = dict.fromkeys((step.name for step in steps), 0)
         self.waves = 0
 
@@ -86,32 +83,28 @@ class Workflow:
             in self.gates},
         )
         changed = {name for name in sources if name not in self.executions}
-        impacts = [0.0] * len(self.gates)
+        features: list[tuple[float, ...]] = []
         ran: list[bool] = []
         errors: list[float] = []
         for step in self.steps:
             runs = any(name in changed for name in step.reads)
             if step.gate is not None:
-                number = len(ran)
-                impacts[number] = combined({name: self._see(step, name) for name in step.reads})
+                features.append(self.looks.see(step.name, {**self.nothing, **self.containers}))
                 runs = runs and (
-                    step.name not in self.containers or self.decider.decides(number, tuple(impacts), step.name in needed)
+                    step.name not in self.containers or self.decider.decides(len(ran), features, step.name in needed)
                 )
                 ran.append(runs)
             if runs:
                 self.containers[step.name] = self._output(step, correct)
                 changed.add(step.name)
                 self.executions[step.name] += 1
-                for name in step.reads if step.gate is not None else ():
-                    self.changes[step.name, name].reset()
+                if step.gate is not None:
+                    self.looks.reset(step.name)
             if step.gate is not None:
                 errors.append(variation(step.gate.error, correct[step.name], self.containers.get(step.name, {})))
         self.waves += 1
-        self.decider.after(tuple(impacts), correct)
-        return Wave(tuple(impacts), tuple(ran), tuple(errors))
-
-    def _see(self, step: WorkflowStep, name: str) -> float:
-        return self.changes[step.name, name].see(self.containers.get(name, {}))
+        self.decider.after(features, correct)
+        return Wave(tuple(one[0] for one in features), tuple(ran), tuple(errors))
 
 
 class Replay(Workflow):
@@ -145,20 +138,20 @@ class Learned:
     def __attrs_post_init__(self) -> None:
         self.virtual = VirtualExecutions(self.steps)
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
         """As the model says; always in training."""
-        return self.learner.decide(step, impacts)
+        return self.learner.decide(step, features)
 
-    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+    def after(self, features: Sequence[Sequence[float]], containers: Mapping[str, Values]) -> None:
         """Learn, or look for drift."""
         if self.learner.phase is Phase.TRAINING:
             self.learner.learn(self.virtual.take(containers))
         else:
-            self.learner.observe(impacts)
+            self.learner.observe([one[0] for one in features])
 
 
 class _Fixed:
-    def after(self, impacts: Sequence[float], containers: Mapping[str, Values]) -> None:
+    def after(self, features: Sequence[Sequence[float]], containers: Mapping[str, Values]) -> None:
         """Nothing is learned."""
 
 
@@ -168,9 +161,9 @@ class Modelled(_Fixed):
 
     model: Model
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
-        """By the impacts that the step is told."""
-        return self.model.runs(step, impacts)
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
+        """By the features that the step is told."""
+        return self.model.runs(step, self.model.subject.told(step, features))
 
 
 @attrs.define(eq=False)
@@ -184,7 +177,7 @@ class Sometimes(_Fixed):
     def __attrs_post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
         """As a coin says."""
         return self._random.random() < self.probability
 
@@ -196,7 +189,7 @@ class Every(_Fixed):
     n: int
     _asked: dict[int, int] = attrs.field(init=False, factory=dict)
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
         """Count."""
         self._asked[step] = self._asked.get(step, 0) + 1
         return self._asked[step] % self.n == 0
@@ -205,6 +198,6 @@ class Every(_Fixed):
 class Oracle(_Fixed):
     """Knows the errors: runs a step only when it is needed. "Optimal" of figure 12."""
 
-    def decides(self, step: int, impacts: Sequence[float], needed: bool) -> bool:
+    def decides(self, step: int, features: Sequence[Sequence[float]], needed: bool) -> bool:
         """Look."""
         return needed
