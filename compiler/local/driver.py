@@ -43,7 +43,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Any, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -66,6 +66,9 @@ from tracetypes.compiler.runtime.messages import Drain, Message
 from tracetypes.compiler.store.staging import Delivery
 
 __all__ = ["Driver", "EpochWork"]
+
+QUIET: Final = 0.005
+"""Seconds for which the thread of a segment works on an epoch with one split alone."""
 
 
 @attrs.frozen
@@ -174,9 +177,10 @@ class Driver:
 
     @staticmethod
     def _visit(crew: Crew) -> None:
-        """Work on an epoch with one split, in the thread that calls: others wake up only if there is something for them. Waking
-        them costs more than a small epoch, above all on a busy machine."""
+        """Work on an epoch with one split, in the thread that calls: others wake up only if it takes long and there is something
+        for them. Waking them costs more than a small epoch, above all on a busy machine."""
         crew.scheduler.visitor = threading.get_ident()
+        crew.scheduler.quiet_until = crew.scheduler.clock() + QUIET
         try:
             take_turns(crew.scheduler)
         except BaseException:

@@ -8,6 +8,7 @@ an output takes each epoch once.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from tracetypes.compiler.local.driver import EpochWork
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
+from tracetypes.compiler.local.settled import SETTLED
 from tracetypes.compiler.local.shards import adopt_shards
 from tracetypes.compiler.local.streams import StreamSplits
 from tracetypes.compiler.local.worker_process import WorkerDied
@@ -43,6 +45,9 @@ __all__ = ["LocalSegment"]
 
 PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
+
+SETTLING: Final = 1.0
+"""Seconds after which what a segment has loaded is hidden from the cycle collector: a short run does not pay for it."""
 
 DEATHS: Final = 3
 """Worker processes that may die in one epoch, after which the run ends."""
@@ -95,7 +100,8 @@ class LocalSegment:
     def _body(self) -> None:
         try:
             if not self.store.finished:
-                self._run()
+                with SETTLED:
+                    self._run()
             if not self.control.stop.is_set():
                 self.over.set()
         except OSError as error:
@@ -127,6 +133,7 @@ class LocalSegment:
         adopt_shards(self.log, self.plan, self.options.tasks(self.plan.width))
         plan = in_python(self.plan, in_plain)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states)
+        settling = time.monotonic() + SETTLING
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -153,6 +160,9 @@ class LocalSegment:
                         one.keep(*takes.sources[label])
                     self.log.begin(number, takes)
                 self._epoch(workers, number, takes)
+                if time.monotonic() >= settling:
+                    SETTLED.settle()
+                    settling = math.inf
         finally:
             workers.close()
 

@@ -27,13 +27,16 @@ from tracetypes.compiler.store.endpoint_identities import keep_identities
 from tracetypes.compiler.store.input_files import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
 from tracetypes.compiler.store.output_interface import Output
-from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.small_files import read_json, replace_file, write_json
 from tracetypes.compiler.store.starts import next_start
 
 __all__ = ["KEPT", "RunStore"]
 
 KEPT = 100
-"""How many commit records a checkpoint keeps, as many epochs as Spark keeps in its logs; sometimes twice as many."""
+"""How many commit records a checkpoint keeps, as many epochs as Spark keeps in its logs; sometimes a few more."""
+
+AT_ONCE = 10
+"""How many old ones are removed at once: 100 files would hold up an epoch for 15 ms."""
 
 
 class RunStore:
@@ -51,6 +54,8 @@ class RunStore:
         """The files of readings that the driver lists, by label."""
         self._last: tuple[int, dict[str, Any]] | None = None
         """The last epoch that was committed here, and its record as a file gives it back."""
+        self._until_clean = 0
+        """How many commits from now the old records are removed."""
 
     @property
     def control(self) -> Path:
@@ -104,17 +109,25 @@ class RunStore:
 
     def commit(self, epoch: int, record: dict[str, Any]) -> None:
         """Record that an epoch is out. Only the last records are kept."""
-        records = self.path / "commits"
-        write_json(records / f"{epoch:08d}.json", record)
-        self._last = epoch, json.loads(json.dumps(record))
+        records, text = self.path / "commits", json.dumps(record)
+        records.mkdir(exist_ok=True)
+        replace_file(records / f"{epoch:08d}.json", text)
+        self._last = epoch, json.loads(text)
+        if not self._until_clean:
+            self._clean(records)
+            self._until_clean = AT_ONCE
+        self._until_clean -= 1
+
+    def _clean(self, records: Path) -> None:
+        """Remove old commit records, and what a writer that was killed has left."""
         names = sorted(os.listdir(records))
         epochs = [name for name in names if not name.startswith(".")]
-        old = epochs[:-KEPT] if len(epochs) > 2 * KEPT else []
+        old = epochs[:-KEPT]
         if self.files:
             records_of_old = [read_json(records / name)["files"] for name in old]
             for label, files in self.files.items():
                 files.keep(about[label] for about in records_of_old if label in about)
-        for name in {*names} - {*epochs} | {*old}:  # some may have been left by a writer that was killed
+        for name in {*names} - {*epochs} | {*old}:
             (records / name).unlink()
 
     def about(self, label: str) -> list[tuple[int, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tracetypes.errors import RunError
 
-__all__ = ["read_json", "writable", "write_json", "write_lines", "write_synced"]
+__all__ = ["read_json", "replace_file", "writable", "write_json", "write_lines", "write_synced"]
 
 
 def writable(directory: Path) -> None:
@@ -55,9 +55,14 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, content: Any) -> None:
     """Write a small file so that it exists whole or not at all, also after a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("w") as file:
-        json.dump(content, file)
+    replace_file(path, json.dumps(content))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file likewise, into a directory that is there."""
+    temporary = os.path.join(path.parent, f".{path.name}.{uuid.uuid4().hex}")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

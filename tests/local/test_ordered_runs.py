@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -337,6 +338,60 @@ def test_an_error_of_an_operator_stops_all_workers() -> None:
             assert not thread.is_alive()
         with pytest.raises(ZeroDivisionError, match="seventeen"):
             crew.join()
+
+
+def visited(quiet: float, size: int, hold: threading.Event | None = None) -> tuple[list[int], set[str]]:
+    """What comes out of two operators that a visitor works on, with two workers asleep, and which threads worked. ``hold``: the
+    first input waits until another one has been processed."""
+    outputs: list[int] = []
+    threads: set[str] = set()
+
+    def first_step(unit: int) -> Sequence[int]:
+        threads.add(threading.current_thread().name)
+        if hold is not None and unit == 0:
+            hold.wait(DEADLINE)
+        elif hold is not None:
+            hold.set()
+        return (unit,)
+
+    left = list(range(100))
+
+    def read(limit: int) -> Sequence[int]:
+        units = left[:limit]
+        del left[:limit]
+        return units
+
+    source = Operator(name="source", kind=Kind.SOURCE, process=read, ready=lambda: len(left) if ready else 0, budget=20)
+    first = Operator(name="first", kind=Kind.STATELESS, process=first_step)
+    ready = False
+    flow = Flow([source, first], [edge(source, first)], {"first": outputs.extend}, Settings(size=size))
+    scheduler = Scheduler(flow, HEURISTICS["LP"]())
+    crew = Workers(scheduler, 2)
+    crew.start()
+    while flow.idle < 2:
+        time.sleep(0.001)
+    with scheduler.changed:
+        ready = True
+    scheduler.visitor = threading.get_ident()
+    scheduler.quiet_until = scheduler.clock() + quiet
+    work(scheduler)
+    while len(outputs) < 100:
+        time.sleep(0.001)
+    scheduler.close()
+    crew.join()
+    return outputs, threads
+
+
+@pytest.mark.parametrize("size", [1, 1024])
+def test_in_a_quiet_time_a_visitor_works_alone(size: int) -> None:
+    assert visited(60.0, size) == (list(range(100)), {"MainThread"})
+
+
+def test_after_the_quiet_time_others_are_woken() -> None:
+    """The first input waits for another one, which only another thread can process."""
+    outputs, threads = visited(0.0, 1024, hold=threading.Event())
+    assert outputs == list(range(100))
+    assert len(threads) > 1
 
 
 def test_operators_go_from_the_earliest_to_the_latest() -> None:

@@ -216,6 +216,7 @@ def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monke
 def test_the_last_commit_records_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are told, whatever their numbers: a rescale is a batch without one."""
     monkeypatch.setattr(run_store, "KEPT", 2)
+    monkeypatch.setattr(run_store, "AT_ONCE", 1)
     kept = RunStore(claim(tmp_path, plan(check(dags.straight())), SparkLog))
     for number in (0, 1, 7, 8):
         kept.commit(number, {"rows": number})

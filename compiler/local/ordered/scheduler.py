@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Protocol, TypeAlias
@@ -55,7 +56,8 @@ class Scheduler:
     *No worker sleeps while there is work for it.* Workers look for work and go to sleep under one lock. What becomes
     possible in the turn of a worker is seen by this worker when it comes back, under the lock; it then wakes another one
     if it leaves something, and so on. (``Flow.wake`` only makes it sooner.) What comes from outside (``offer``,
-    ``close``) takes the lock too.
+    ``close``) takes the lock too. In a quiet time nobody is woken: a visitor works alone. It finds all that another worker would
+    find, until it sleeps with a refused output, which ends the quiet time.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Scheduler:
         time_slice: float = 0.001,
         window: float = 0.1,
         condition: Callable[[], Condition] = threading.Condition,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self.clock = clock
         self.flow, self.heuristic = flow, heuristic
         self.time_slice, self.window = time_slice, window
         self.changed = condition()
@@ -80,6 +84,8 @@ class Scheduler:
         """How many wait for room."""
         self.visitor: int | None = None
         """A thread that leaves, rather than sleep, when there is no turn for it."""
+        self.quiet_until = 0.0
+        """No sleeping worker is woken before this time, by the clock."""
         self.closed = False
         self.stopped = False
         self.window_end = 0.0
@@ -127,6 +133,9 @@ class Scheduler:
                     return RETRY
 
     def _sleep(self, parked: Mapping[Operator, Parked]) -> None:
+        if self._is_quiet():
+            self.quiet_until = 0.0
+            self.changed.notify_all()
         self.flow.idle += 1
         self.parked += bool(parked)
         self.changed.wait()
@@ -152,9 +161,13 @@ class Scheduler:
             amount = min(amount, flow.room(one))
         one.workers += 1
         self.active += 1
-        if flow.idle and (len(candidates) > 1 or (one.workers < one.most and one.worklist.size() > amount)):
+        leaves_some = len(candidates) > 1 or (one.workers < one.most and one.worklist.size() > amount)
+        if flow.idle and leaves_some and not self._is_quiet():
             self.changed.notify()
         return one, amount
+
+    def _is_quiet(self) -> bool:
+        return bool(self.quiet_until) and self.clock() < self.quiet_until
 
     def _finish(self, one: Operator, stamp: tuple[int, int, int], done: int, started: float, ended: float) -> None:
         one.workers -= 1
@@ -213,8 +226,9 @@ class Scheduler:
 
     def wake(self) -> None:
         """Wake one worker that sleeps."""
-        with self.changed:
-            self.changed.notify()
+        if not self._is_quiet():
+            with self.changed:
+                self.changed.notify()
 
     def offer(self, operator: Operator, unit: Unit) -> bool:
         """Add a unit from outside; waits for room, except with a mark. One thread for each operator. False: stopped."""
