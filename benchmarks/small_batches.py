@@ -2,12 +2,13 @@
 
     python -m benchmarks.small_batches [--rows N] [--batches N] [--queries IV,V,count,1,10] [--key-groups 1]
 
-Rows of the Yahoo benchmark come as Arrow columns, one batch an epoch; ``count`` counts events with seven fields by an
-integer key and second, and a number is a chain of so many operators that do nothing, before that. ``source``: from the
-columns to messages by key group. ``stage``: all key groups that have messages, from messages to rows of the sink. ``state``:
-the states as bytes, with their digests, as a commit asks for them. Each number is the median of all batches after the first
-tenth, and the tenth percentile (``least``), which says less of other programs. One thread has one key group: the local backend
-puts those of a plan together.
+Rows of the Yahoo benchmark come as Arrow columns, one batch an epoch; ``count`` counts events with seven fields by an integer
+key and second, and a number is a chain of so many operators that do nothing, before that. ``source``: from the columns to
+messages by key group. ``stage``: all key groups that have messages, from messages to rows of the sink. ``total``: both.
+``with_state``: the same once more, where after each batch the states become bytes with their digests, as a commit asks for
+them (``state``); that empties the caches of the processor. Each number is the median of all batches after the first tenth,
+and the tenth percentile (``least``), which says less of other programs. One thread has one key group: the local backend puts
+those of a plan together.
 """
 
 from __future__ import annotations
@@ -137,23 +138,32 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return 1e6 * (time.thread_time() - before), result
 
 
-def measure(name: str, flow: Dataflow, columns: list[Any], batches: int, key_groups: int) -> None:
-    """Run batches, and print a JSON line."""
-    planned = attrs.evolve(plan(check(flow), key_groups=key_groups), verify_every=0)
-    kernels, taken = Kernels(planned), defaultdict[str, list[float]](list)
+def rounds(kernels: Kernels, columns: list[Any], batches: int, *, saves: bool) -> Iterator[dict[str, float]]:
+    """Microseconds of the parts of each batch."""
+    for number in range(batches):
+        source, messages = timed(partial(kernels.read, number, batch(number, columns)))
+        stage, _ = timed(partial(kernels.step, messages))
+        parts = {"source": source, "stage": stage, "total": source + stage}
+        if saves:
+            parts["state"], _ = timed(kernels.save)
+        yield parts
 
-    def rounds() -> Iterator[dict[str, float]]:
-        for number in range(batches):
-            source, messages = timed(partial(kernels.read, number, batch(number, columns)))
-            stage, _ = timed(partial(kernels.step, messages))
-            state, _ = timed(kernels.save)
-            yield {"source": source, "stage": stage, "state": state}
 
-    for at, one in enumerate(rounds()):
+def quantiles(plan: Plan, columns: list[Any], batches: int, *, saves: bool) -> dict[str, Any]:
+    """The median and the tenth percentile of each part."""
+    taken = defaultdict[str, list[float]](list)
+    for at, one in enumerate(rounds(Kernels(plan), columns, batches, saves=saves)):
         for part, micros in one.items() if at >= batches // 10 else ():
             taken[part].append(micros)
     shown: dict[str, Any] = {part: round(median(some)) for part, some in taken.items()}
-    shown["least"] = {part: round(sorted(some)[len(some) // 10]) for part, some in taken.items()}
+    return shown | {"least": {part: round(sorted(some)[len(some) // 10]) for part, some in taken.items()}}
+
+
+def measure(name: str, flow: Dataflow, columns: list[Any], batches: int, key_groups: int) -> None:
+    """Run batches, and print a JSON line."""
+    planned = attrs.evolve(plan(check(flow), key_groups=key_groups), verify_every=0)
+    shown = quantiles(planned, columns, batches, saves=False)
+    shown["with_state"] = quantiles(planned, columns, batches, saves=True)
     shape = {"rows": len(columns[0]), "batches": batches, "key_groups": key_groups}
     print(json.dumps({"benchmark": "small batches", "query": name, **shape, **shown}), flush=True)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
@@ -27,7 +28,10 @@ from tracetypes.compiler.columns.batches import (
     schema_of_rows,
     to_bytes,
 )
+from tracetypes.compiler.columns.column import concat
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.runtime.stateless import exact_array, exactly
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import DataError
 from tracetypes.formats import Layout
 from tracetypes.records import INT_MAX, INT_MIN, UNIT, Integer, ListOf, Optional, Record, Schema, Unit, UnitValue
@@ -163,6 +167,39 @@ def test_records_are_built_by_name_where_position_will_not_do(some: list[Any]) -
 def test_records_are_built_by_position() -> None:
     assert builder(Pair, ("left", "right"))([[1, 2], [True, False]]) == [Pair(1, True), Pair(2, False)]
     assert builder(Pair, ("left", "right"))([[], []]) == []
+
+
+class Doubled(NamedTuple):
+    """A plain named tuple, and the base of one that is not plain."""
+
+    number: int
+
+
+class DoublesItself(Doubled):
+    """A named tuple with code of its own."""
+
+    def __new__(cls, number: int) -> DoublesItself:
+        return super().__new__(cls, 2 * number)
+
+
+@pytest.mark.parametrize("cls", [Doubled, DoublesItself, namedtuple("Bare", "number")])
+def test_named_tuples_are_built_as_their_class_says(cls: Any) -> None:
+    built = builder(cls, ("number",))([[1, 2]])
+    assert built == [cls(1), cls(2)]
+    assert {type(one) for one in built} == {cls}
+
+
+@given(st.data())
+def test_columns_one_after_the_other_have_the_values_of_all(data: DataObject) -> None:
+    schema = data.draw(schemas())
+    parts = data.draw(st.lists(st.lists(values(schema), min_size=1, max_size=4), min_size=1, max_size=4))
+    columns = [(from_arrow(schema, array(schema, some)), len(some)) for some in parts]
+    every = [value for some in parts for value in some]
+    try:
+        joined = concat(columns)
+    except Undefined:
+        assume(False)
+    assert same(schema, values_of(joined, len(every)), every)
 
 
 # ----------------------------------------------------------------------------------------------------- batches

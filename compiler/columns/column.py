@@ -218,6 +218,8 @@ def full_values(column: Column, count: int) -> Any:
 def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
     """Columns one after the other, each with its number of rows. Raises ``Undefined`` if they have different
     structures."""
+    if (column := _end_to_end(parts)) is not None:
+        return column
     starts = np.cumsum([0, *[count for _, count in parts]])
     placed = [(columns, np.arange(a, b)) for (columns, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
     return merged_columns(placed, int(starts[-1]))
@@ -225,9 +227,30 @@ def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
 
 def concat_column(parts: Sequence[tuple[Column, int]]) -> Column:
     """:func:`concat` for columns that are not structs."""
+    if (column := _end_to_end(parts)) is not None:
+        return column
     starts = np.cumsum([0, *[count for _, count in parts]])
     placed = [(column, np.arange(a, b)) for (column, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
     return merged_column(placed, int(starts[-1]))
+
+
+def _end_to_end(parts: Sequence[tuple[Columns, int]]) -> Column | None:
+    """Arrays of one kind with a value in each row, one after the other. None for other columns."""
+    first = parts[0][0] if parts else None
+    if not isinstance(first, Column) or first.valid is not None or first.undefined is not None:
+        return None
+    kind, arrays = first.kind, [first.storage]
+    for column, _ in parts[1:]:
+        if column.valid is not None or not isinstance(column, Column) or column.undefined is not None:
+            return None
+        if column.kind is not kind and column.kind != kind:
+            return None
+        arrays.append(column.storage)
+    if all(type(one) is np.ndarray for one in arrays):
+        return Column(kind, np.concatenate(arrays))
+    if all(isinstance(one, pa.Array) and one.type == arrays[0].type for one in arrays):
+        return Column(kind, pa.concat_arrays(arrays))
+    return None
 
 
 def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:

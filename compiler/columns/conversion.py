@@ -44,6 +44,8 @@ __all__ = ["column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_c
 def from_arrow(schema: Schema, array: Any) -> Columns:
     """An Arrow array of ``columns.arrow_type(schema)`` as columns. Fields that the struct lacks become missing parts;
     nulls become missing rows, even if the schema has no optional."""
+    if type(array) is _AS_IT_IS.get(type(schema)) and not array.null_count:
+        return Column(schema, array.to_numpy())
     match schema:
         case Optional(item):
             return from_arrow(item, array)
@@ -104,6 +106,9 @@ def _plain(schema: Schema, array: Any) -> tuple[Any, Any]:
 
 _TEXT: Final = (String, Bytes)
 
+
+_AS_IT_IS: Final[dict[type[Schema], type[Any]]] = {Integer: pa.Int64Array, Float: pa.DoubleArray}
+"""Schemas whose values numpy reads where Arrow has them."""
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _INTEGER: Final = pa.int64()

@@ -23,7 +23,6 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -32,7 +31,6 @@ from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows, Run
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
-from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
 
@@ -67,20 +65,29 @@ _NOTHING: Final = Column(None, None)
 class _Waiting:
     """Counts the evaluations of a tree until it gets code."""
 
-    __slots__ = ("calls", "code", "plain")
+    __slots__ = ("calls", "code", "plain", "tree")
 
-    def __init__(self, plain: Plain | None) -> None:
+    def __init__(self, tree: Tree, plain: Plain | None) -> None:
+        self.tree = tree
         self.calls = 0
         self.code: Code | None = None
         self.plain = plain
 
 
-@lru_cache(maxsize=2048)
-def _waiting(key: ObjectKey) -> _Waiting:
-    tree: Tree = key.value
-    if not isinstance(tree, Leaf) or tree.raises or tree.emissions or tree.result is None:
-        return _Waiting(None)
-    return _Waiting(_plain(tree.result))
+_MOST_WAITING: Final = 2048
+
+_all_waiting: dict[int, _Waiting] = {}
+"""By the identity of their trees, which they keep alive."""
+
+
+def _waiting(tree: Tree) -> _Waiting:
+    if (waiting := _all_waiting.get(id(tree))) is None:
+        is_plain = isinstance(tree, Leaf) and not tree.raises and not tree.emissions and tree.result is not None
+        waiting = _Waiting(tree, _plain(tree.result) if is_plain else None)  # type: ignore[union-attr, arg-type]
+        if len(_all_waiting) >= _MOST_WAITING:
+            _all_waiting.clear()
+        _all_waiting[id(tree)] = waiting
+    return waiting
 
 
 def _plain(value: Value) -> Plain | None:
@@ -111,12 +118,12 @@ def _plain(value: Value) -> Plain | None:
 def plain_result(tree: Tree) -> Plain | None:
     """What computes the result of a tree that only puts inputs and constants together; None for any other tree. It answers with
     None where an input has no value in each row."""
-    return _waiting(ObjectKey(tree)).plain
+    return _waiting(tree).plain
 
 
 def code_of(tree: Tree) -> Code | None:
     """The code of a tree; None where it has none, or was not evaluated often enough."""
-    waiting = _waiting(ObjectKey(tree))
+    waiting = _waiting(tree)
     if waiting.calls <= CALLS:
         waiting.calls += 1
         if waiting.calls > CALLS:

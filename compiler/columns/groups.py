@@ -60,7 +60,7 @@ class Groups:
         count = len(codes)
         if number <= max(4 * count, 1 << 16):
             of_row, sizes = codes, np.bincount(codes, minlength=number)
-            present = np.flatnonzero(sizes)
+            (present,) = sizes.nonzero()
             if len(present) < number:
                 places = np.zeros(number, np.int64)
                 places[present] = np.arange(len(present))
@@ -70,7 +70,7 @@ class Groups:
             of_row = encoded.indices.to_numpy().astype(np.int64)
             sizes = np.bincount(of_row, minlength=len(encoded.dictionary))
         first = np.empty(len(sizes), np.int64)
-        first[of_row[::-1]] = np.arange(count - 1, -1, -1)
+        first[of_row[::-1].copy()] = np.arange(count - 1, -1, -1)
         return cls(of_row, first, sizes)
 
     def counts(self, encoding: DictionaryEncoded) -> Any:
@@ -95,7 +95,12 @@ def groups_of(key: Columns, count: int) -> Groups:
 
 def codes_of(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
     """A number for each block and key, and an upper bound of these numbers."""
-    codes, number = (None, 1) if is_one_number(ends) else _of_integers(ends, count)
+    if is_one_number(ends):
+        if isinstance(key, Column) and key.valid is None:
+            return _of_column(key, count)
+        codes, number = None, 1
+    else:
+        codes, number = _of_integers(ends, count)
     for column in _scalars(key):
         more, size = _of_column(column, count)
         if size == 1:
@@ -149,7 +154,7 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
 def _of_integers(values: Any, count: int) -> tuple[Any, int]:
     if not count:
         return np.zeros(0, np.int64), 1
-    low, high = int(values.min()), int(values.max())
+    low, high = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
     span = high - low + 1
     if span <= max(4 * count, 1 << 16):
         return values - low, span

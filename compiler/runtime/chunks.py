@@ -28,7 +28,7 @@ NEVER = -(2**62)
 
 def in_order(times: Any) -> bool:
     """Whether no number is smaller than the one before."""
-    return bool((times[1:] >= times[:-1]).all())
+    return not np.count_nonzero(times[1:] < times[:-1])
 
 
 class Arrays:
@@ -40,9 +40,9 @@ class Arrays:
 
     def column(self, path: Path) -> Any:
         """The array of a path."""
-        if path not in self.read:
-            self.read[path] = self.load(path)
-        return self.read[path]
+        if (array := self.read.get(path)) is None:
+            array = self.read[path] = self.load(path)
+        return array
 
 
 class Chunk:

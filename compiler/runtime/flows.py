@@ -54,11 +54,11 @@ def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
     columns: dict[Input, Column] = {}
 
     def find(leaf: Input) -> Column:
-        if leaf not in columns:
+        if (one := columns.get(leaf)) is None:
             schema: Any = leaf.kind
             values = from_arrow(schema, column(leaf.path))
-            columns[leaf] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
-        return columns[leaf]
+            one = columns[leaf] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
+        return one
 
     return find
 
@@ -114,7 +114,12 @@ def fit(schema: Schema, columns: Columns) -> Columns:
 
     Raises :class:`Undefined` if a value does not fit.
     """
-    if isinstance(columns, Column) and columns.kind == schema and columns.valid is None and columns.undefined is None:
+    if (
+        isinstance(columns, Column)
+        and (columns.kind is schema or columns.kind == schema)
+        and columns.valid is None
+        and columns.undefined is None
+    ):
         return columns
     if isinstance(schema, Optional):
         if isinstance(columns, Column) and columns.kind is None:

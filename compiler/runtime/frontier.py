@@ -144,9 +144,10 @@ class Frontier:
         made late."""
         again: dict[str, list[tuple[Piece, int | None]]] = {}
         late = False
-        for report in sorted(reports, key=lambda r: (r.link, r.piece)):
+        for report in sorted(reports, key=lambda r: (r.link, r.piece)) if len(reports) > 1 else reports:
             one, parts = self.readers[report.link], progress[report.link]
-            parts.extend(Progress(complete=parts[0].complete) for _ in range(report.parts - len(parts)))
+            if report.parts > len(parts):
+                parts.extend(Progress(complete=parts[0].complete) for _ in range(report.parts - len(parts)))
             part = parts[report.part]
             epoch.part_of[report.link, report.piece] = report.part
             self._count(one, part, epoch, report)
@@ -304,9 +305,11 @@ class Frontier:
         A link that is complete goes on with its silence while others are not: ``epoch.passing``. Where all are complete, what is
         left of their silence is that of the stage: ``epoch.silence``."""
         limit: int | None = None
+        ended = False
         for at, one in enumerate(self.all):
             for part in progress[at]:
                 if part.complete:
+                    ended = True
                     continue
                 top = reached(one.how, part, False)
                 if top is None:
@@ -327,7 +330,10 @@ class Frontier:
                         pass
                 part.sent = ready[-1]
                 part.waiting = [m for m in part.waiting if m > ready[-1]]
-        self._silence(progress, epoch, limit)
+        if ended:
+            self._silence(progress, epoch, limit)
+        else:
+            epoch.ends = [None] * len(self.all)
         for marker in epoch.passing:
             coming.setdefault(marker, set())
         return coming

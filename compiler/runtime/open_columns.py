@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import combined_rows
+from tracetypes.compiler.runtime.partial_aggregation import Combined, combined_rows
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType
@@ -80,7 +80,7 @@ class ColumnBlocks(FoldedBlocks):
             return super().take(arrived, placing)
         keyed = self.columnar.keyed
         combined = combined_rows(keyed.key, keyed.monoid, arrived.rows)
-        self.columnar.hold(columns, attrs.evolve(combined, ends=placing(combined.ends)))
+        self.columnar.hold(columns, Combined(placing(combined.ends), combined.keys, combined.parts))
         return len(combined)
 
     def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:

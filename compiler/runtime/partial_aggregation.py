@@ -95,7 +95,8 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
     """The scalars of a component, one for each group."""
     number = groups.number
     bare: Any = column.kind
-    if part.reduction == "sum" and (sums := _sums_of_entries(bare, column.encoding, groups)) is not None:
+    encoding = column.encoding
+    if encoding is not None and part.reduction == "sum" and (sums := _sums_of_entries(bare, encoding, groups)) is not None:
         return Column(bare, sums)
     values = column.values
     if isinstance(bare, Exact):
@@ -119,9 +120,9 @@ def dtype_of(kind: Kind | None) -> Any:
     return np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
 
 
-def _sums_of_entries(kind: Kind, encoding: DictionaryEncoded | None, groups: Groups) -> Any:
+def _sums_of_entries(kind: Kind, encoding: DictionaryEncoded, groups: Groups) -> Any:
     """The sums of integers that are few: how often a group has each, times what it is. None where that will not do."""
-    if encoding is None or not len(encoding) or not isinstance(kind, Integer):
+    if not len(encoding) or not isinstance(kind, Integer):
         return None
     counts = groups.counts(encoding)
     if counts is None:
@@ -135,6 +136,8 @@ def _sums(kind: Kind, values: Any, scalar: bool, groups: Groups) -> Any:
     if isinstance(kind, Float):
         weights = np.full(len(groups.of_row), values) if scalar else values
         return np.bincount(groups.of_row, weights=weights, minlength=groups.number)
+    if scalar and abs(values) * len(groups.of_row) < 1 << 63:
+        return groups.sizes * values
     most = int(groups.sizes.max()) if len(groups.sizes) else 0
     size = abs(values) if scalar else max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
     if size * most >= 1 << 63:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -93,18 +93,17 @@ class Partitioner:
             columns["position"] = pa.array(positions)
         yield from self.scattered(piece, keys, columns)
 
-    def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterator[Message]:
+    def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterable[Message]:
         """Messages of items that are combined, of which not all columns may be read."""
         if self.joined is not None:
             ends = ends_of_windows(ends, *self.joined)
         combined = combine(monoid, flow, ends, key, self.sums)
         if self.key_groups == 1:
-            if len(combined):
-                yield Message(0, Aggregates(self.link, piece, ColumnRows(self.stream.key, monoid, combined)))
-            return
+            rows = ColumnRows(self.stream.key, monoid, combined)
+            return [Message(0, Aggregates(self.link, piece, rows))] if len(combined) else []
         keys = to_arrow(self.stream.key, combined.keys, len(combined))
-        for group, batch in scatter(self.stream.key, keys, encode_parts(monoid, combined), self.key_groups):
-            yield Message(group, Aggregates(self.link, piece, ArrowRows(batch)))
+        batches = scatter(self.stream.key, keys, encode_parts(monoid, combined), self.key_groups)
+        return [Message(group, Aggregates(self.link, piece, ArrowRows(batch))) for group, batch in batches]
 
     def scattered(self, piece: Piece | None, keys: Any, columns: dict[str, Any]) -> Iterator[Message]:
         """A message to each key group that has items."""

@@ -225,8 +225,10 @@ class SourceKernel:
             push(row.key, row.value)
             if count % limits.FLUSH == 0:
                 yield from self.partitioner.messages(piece)
-        flush(self.ahead)
-        yield from self.partitioner.messages(piece)
+        if self.ahead:
+            flush(self.ahead)
+        if self.partitioner.batch:
+            yield from self.partitioner.messages(piece)
         yield from aside.messages()
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
@@ -257,8 +259,10 @@ class SourceKernel:
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
         """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
-        flush(self.ahead)
-        yield from self.partitioner.messages(piece)
+        if self.ahead:
+            flush(self.ahead)
+        if self.partitioner.batch:
+            yield from self.partitioner.messages(piece)
         messages: list[Message] = []
         try:
             self._columns(piece, placed, count, messages)
@@ -270,8 +274,10 @@ class SourceKernel:
             items = self._items(placed.column(("key",)), placed.column(("value",)))
             self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
         yield from messages
-        flush(self.ahead)
-        yield from self.partitioner.messages(piece)
+        if self.ahead:
+            flush(self.ahead)
+        if self.partitioner.batch:
+            yield from self.partitioner.messages(piece)
 
     def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
         positions = placed.at + (count + 1) if self.partitioner.positioned else None
@@ -298,20 +304,18 @@ class SourceKernel:
             flows = [native]
         return [result for one in flows for result in through(rest, one, self.seen, 1)]
 
-    def _untraced(self, piece: Piece, placed: PlacedChunk, positions: Any) -> Iterator[Message]:
+    def _untraced(self, piece: Piece, placed: PlacedChunk, positions: Any) -> Iterable[Message]:
         """Items as they come from the source: no traced operator is first."""
         if not self.whole:
             items = placed.column(("key",)), placed.column(("value",))
-            yield from self._opaque(piece, placed.ends, partial(self._items, *items))
-            return
+            return self._opaque(piece, placed.ends, partial(self._items, *items))
         (key, value), stream, count = self.late_schema, self.partitioner.stream, len(placed.ends)
         keys = fit_key(stream.key, placed.keys(key))
         if self.partitioner.monoid is None:
             values = fit(stream.value, from_arrow(value, placed.column(("value",))))
-            yield from self.partitioner.columns(piece, KeyedFlow.of(keys, values, count), placed.ends, positions)
-        else:
-            flow = Flow(count, None, placed.inputs)
-            yield from self.partitioner.aggregates(self.partitioner.monoid, piece, flow, keys, placed.ends)
+            return self.partitioner.columns(piece, KeyedFlow.of(keys, values, count), placed.ends, positions)
+        flow = Flow(count, None, placed.inputs)
+        return self.partitioner.aggregates(self.partitioner.monoid, piece, flow, keys, placed.ends)
 
     def _items(self, keys: Any, values: Any, rows: slice = ALL) -> tuple[list[Any], list[Any]]:
         key, value = self.late_schema

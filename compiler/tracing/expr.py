@@ -93,7 +93,7 @@ PASSED_ON: Final = Unsigned | DecimalOf | EnumOf
 
 
 @final
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Input:
     """A scalar of an argument of the operator. ``path``: the name of the argument, then fields of records and places in
     tuples: ``("value", "ts")``, ``("state", 0)``."""
