@@ -22,6 +22,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
 from tracetypes.compiler.connectors.splits import Splits
+from tracetypes.compiler.local.allocation import KEPT_MEMORY
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
 from tracetypes.compiler.local.inputs import LocalInput
@@ -100,7 +101,7 @@ class LocalSegment:
     def _body(self) -> None:
         try:
             if not self.store.finished:
-                with SETTLED:
+                with SETTLED, KEPT_MEMORY:
                     self._run()
             if not self.control.stop.is_set():
                 self.over.set()

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from tracetypes.compiler.local.allocation import KEPT_MEMORY
 from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_bytes, frame_of, message_of
 from tracetypes.compiler.local.inputs import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
@@ -142,7 +143,7 @@ def main(end: int, lifeline: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
-    with contextlib.suppress(OSError, _RunEnded):
+    with KEPT_MEMORY, contextlib.suppress(OSError, _RunEnded):
         serve(Connection(socket.socket(fileno=end)))
     atexit._run_exitfuncs()
     sys.stdout.flush()

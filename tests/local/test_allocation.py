@@ -1,0 +1,58 @@
+"""The process keeps its memory while a run goes on, and gives it back behind it."""
+
+from __future__ import annotations
+
+import resource
+
+import numpy as np
+import pytest
+
+from tracetypes.compiler.local import allocation
+from tracetypes.compiler.local.allocation import KEPT, LARGEST, KeptMemory
+
+
+class Library:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, int]] = []
+
+    def mallopt(self, parameter: int, value: int) -> int:
+        self.calls.append(("mallopt", parameter, value))
+        return 1
+
+    def malloc_trim(self, pad: int) -> int:
+        self.calls.append(("malloc_trim", pad, 0))
+        return 1
+
+
+def test_the_first_segment_begins_and_the_last_one_ends_it() -> None:
+    library = Library()
+    memory = KeptMemory(lambda: library)
+    with memory:
+        assert [call[2] for call in library.calls] == [LARGEST, KEPT]
+        with memory:
+            pass
+        assert len(library.calls) == 2
+    assert library.calls[-1][0] == "malloc_trim"
+    assert {value for name, _, value in library.calls[2:] if name == "mallopt"} == {32 << 20, 64 << 20}
+
+
+def test_the_thresholds_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    assert allocation._glibc() is None
+
+
+@pytest.mark.skipif(allocation._glibc() is None, reason="the C library is not glibc")
+def test_pages_of_columns_are_not_mapped_again() -> None:
+    def faults() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(20):
+            np.ones(6_000_000)  # 48 MB, 11,719 pages
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    outside = faults()
+    with KeptMemory():
+        np.ones(6_000_000)
+        inside = faults()
+    assert inside * 4 < outside
