@@ -50,6 +50,7 @@ __all__ = [
     "from_array",
     "has_choices",
     "has_gaps",
+    "in_one_piece",
     "never_refuses",
     "signed",
 ]
@@ -98,6 +99,11 @@ def signed(kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(part.name, signed(part.type)) for part in kind])
     return pa.list_(signed(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def in_one_piece(column: Any) -> Any:
+    """A ``pyarrow.ChunkedArray`` as an array. (``combine_chunks`` copies a single chunk, too.)"""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def array(schema: Schema, values: Sequence[Any]) -> Any:

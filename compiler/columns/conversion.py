@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.columns.arrow import all_within, arrow_type, builder, from_array
+from tracetypes.compiler.columns.arrow import all_within, arrow_type, builder, from_array, in_one_piece
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
@@ -96,7 +96,7 @@ def column_from_arrow(schema: Schema, array: Any) -> Column:
 def _plain(schema: Schema, array: Any) -> tuple[Any, Any]:
     """The array in one piece, dictionary-encoded only where that is kept; and which rows are there, None for all."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = in_one_piece(array)
     if pa.types.is_dictionary(array.type) and (array.dictionary.null_count or not isinstance(bare_kind(schema), _TEXT)):
         array = array.dictionary_decode()
     if array.null_count and not isinstance(schema, UnitValue):

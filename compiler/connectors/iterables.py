@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import Lines
 from tracetypes.compiler.connectors.parquet import converted, misfit
@@ -150,7 +150,7 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
                 f"{where} has {count} columns {name!r}; it has {', '.join(map(repr, table.column_names))}",
                 fix=f"name one column {name!r}, or rename the field",
             )
-        whole = table.column(name).combine_chunks()
+        whole = in_one_piece(table.column(name))
         if problem := misfit(whole.type, schema, zone):
             raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
         try:

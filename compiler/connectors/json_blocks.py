@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
 from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.formats import Layout
 from tracetypes.records import Boolean, Float, Integer, Optional, Schema, String
@@ -104,7 +104,7 @@ class JsonBlock:
             return None
         if table.num_rows != len(lines):
             return None
-        arrays = tuple(column.combine_chunks() for column in table.columns)
+        arrays = tuple(map(in_one_piece, table.columns))
         return arrays if all(self._is_settled(arrays[at]) for at in self.floats) else None
 
     @staticmethod

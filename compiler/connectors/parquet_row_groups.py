@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import arrow_type
+from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
 from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
@@ -79,7 +79,7 @@ class RowGroup:
         where = f"{self.path}: the column {name!r}"
         try:
             file = self.coded if self.repeats(name) else self.file
-            whole = file.read_row_group(self.group, columns=[name], use_threads=False).column(name).combine_chunks()
+            whole = in_one_piece(file.read_row_group(self.group, columns=[name], use_threads=False).column(name))
             zone = zone_of(self.file, name, self.format)
             if problem := misfit(whole.type, schema, zone):
                 raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
