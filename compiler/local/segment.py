@@ -22,9 +22,9 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
 from tracetypes.compiler.connectors.splits import Splits
-from tracetypes.compiler.local.allocation import KEPT_MEMORY
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
+from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
@@ -134,7 +134,7 @@ class LocalSegment:
         adopt_shards(self.log, self.plan, self.options.tasks(self.plan.width))
         plan = in_python(self.plan, in_plain)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states)
-        settling = time.monotonic() + SETTLING
+        settling, freed = time.monotonic() + SETTLING, FreedMemory()
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -148,6 +148,7 @@ class LocalSegment:
             if not store.drained:
                 self._look(at_once=True)
             while not self.control.stop.is_set():
+                freed.look()
                 number = self.log.ended + 1
                 takes = self.log.takes(number)
                 if takes is None:
@@ -161,6 +162,7 @@ class LocalSegment:
                         one.keep(*takes.sources[label])
                     self.log.begin(number, takes)
                 self._epoch(workers, number, takes)
+                freed.used()
                 if time.monotonic() >= settling:
                     SETTLED.settle()
                     settling = math.inf

@@ -17,8 +17,8 @@ from typing import Final
 
 import attrs
 
-from tracetypes.compiler.local.allocation import KEPT_MEMORY
 from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_bytes, frame_of, message_of
+from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
 from tracetypes.compiler.local.inputs import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
@@ -126,9 +126,12 @@ def serve(connection: Connection) -> None:
     def show(line: str) -> None:
         connection.send([Frame(Kind.PRINT, payload=line.encode("utf-8", "replace"))])
 
+    freed = FreedMemory()
     with show_prints(show):
         while (request := connection.receive()) is not None:
             connection.send(answer(request))
+            freed.used()
+            freed.look()
 
 
 def main(end: int, lifeline: int) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import importlib.util
 import json
 import random
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +35,7 @@ from tracetypes.compiler.columns.batches import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
 from tracetypes.compiler.connectors import kafka_records
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
-from tracetypes.compiler.connectors.kafka_topic import Watch
+from tracetypes.compiler.connectors.kafka_topic import Watch, free_id
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.messages import Message, Rows, StageProgress
 from tracetypes.compiler.spark.channels import reader_of
@@ -663,6 +667,37 @@ def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> 
     )
     assert ran.code == 1
     assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
+
+
+def test_questions_to_a_broker_leave_nothing(broker: Broker) -> None:
+    """The client keeps the id of each topic that it has described."""
+    watch = Watch(topics_of_kafka.Address.of(broker.create("asked", 2)))
+
+    def objects() -> int:
+        for _ in range(100):
+            watch.topic()
+            watch.offsets((0, 1))
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects()
+    before = objects()
+    assert objects() < before + 50
+
+
+@pytest.mark.parametrize(("version", "kept"), [("2.16.1", 0), ("2.11.0", 0), ("99.0.0", 1)])
+def test_only_a_reference_that_is_too_many_is_given_back(monkeypatch: pytest.MonkeyPatch, version: str, kept: int) -> None:
+    """And only that of a client that is known to keep one."""
+    client = pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(client, "version", lambda: version)
+    about = SimpleNamespace(topic_id=client.Uuid(1, 2))
+    counts = [sys.getrefcount(about.topic_id)]
+    free_id(about)
+    counts.append(sys.getrefcount(about.topic_id))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(about.topic_id))
+    free_id(about)
+    counts.append(sys.getrefcount(about.topic_id))
+    assert [count - counts[0] for count in counts] == [0, 0, kept]
 
 
 POINTS: dict[str, tuple[Any, str, bool, int]] = {

@@ -7,8 +7,8 @@ import resource
 import numpy as np
 import pytest
 
-from tracetypes.compiler.local import allocation
-from tracetypes.compiler.local.allocation import KEPT, LARGEST, KeptMemory
+from tracetypes.compiler.local import heap
+from tracetypes.compiler.local.heap import KEPT, LARGEST, KeptMemory
 
 
 class Library:
@@ -40,10 +40,10 @@ def test_the_first_segment_begins_and_the_last_one_ends_it() -> None:
 
 def test_the_thresholds_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
-    assert allocation._glibc() is None
+    assert heap._adjustable() is None
 
 
-@pytest.mark.skipif(allocation._glibc() is None, reason="the C library is not glibc")
+@pytest.mark.skipif(heap._adjustable() is None, reason="the C library is not glibc")
 def test_pages_of_columns_are_not_mapped_again() -> None:
     def faults() -> int:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
