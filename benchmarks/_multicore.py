@@ -132,7 +132,7 @@ def steps_of_a_unit() -> float:
     def deliver(output: Any) -> Thread:
         yield
 
-    buffer = twin.NonBlockingReorderingBuffer(deliver, 1024, Primitives(lock=StepLock, counter=StepCounter))
+    buffer = twin.NonBlockingReorderingBuffer(deliver)
     queue = twin.SharedQueue(process, buffer)
     for unit in range(100):
         queue.queue.append((unit, unit))
@@ -255,7 +255,7 @@ def simulate(
             case "lock-based":
                 buffer = twin.LockBasedReorderingBuffer(deliver, primitives)
             case "non-blocking":
-                buffer = twin.NonBlockingReorderingBuffer(deliver, size, primitives)
+                buffer = twin.NonBlockingReorderingBuffer(deliver, size)
             case _:
                 buffer = twin.BlockOrderBuffer(deliver, primitives)
         match one.kind:

@@ -1,9 +1,9 @@
 """The modules of ``compiler/local/ordered`` with a pause before every atomic operation, so that a test decides who goes on.
 
 ``twins`` compiles the real source again: each function becomes a generator that yields before it reads or writes what
-workers share (an attribute that is assigned outside ``__init__``, an element, a queue, a lock, a counter). So what is
-explored is the code that runs, and a mutant is a replacement of its text. ``explore`` runs all interleavings; two states
-are one when the shared objects and the local variables and positions of all threads are equal.
+workers share (an attribute that is assigned outside ``__init__``, an element, a queue, whether it is empty, a lock, a
+counter). So what is explored is the code that runs, and a mutant is a replacement of its text. ``explore`` runs all
+interleavings; two states are one when the shared objects and the local variables and positions of all threads are equal.
 """
 
 from __future__ import annotations
@@ -129,6 +129,7 @@ class _Stepper(ast.NodeTransformer):
     def __init__(self, shared: set[str], stepped: set[str]) -> None:
         self.shared, self.stepped = shared, stepped
         self.aliases: dict[str, str] = {}
+        self.private: set[str] = set()
         self.count = 0
         self.quiet = False
         self.statement = 0
@@ -186,6 +187,7 @@ class _Stepper(ast.NodeTransformer):
         if node.name not in self.stepped:
             return node
         self.aliases = {}
+        self.private = _private(node)
         for one in ast.walk(node):
             if isinstance(one, ast.Assign):
                 for target in one.targets:
@@ -246,6 +248,8 @@ class _Stepper(ast.NodeTransformer):
         self.generic_visit(node)
         if name in self.stepped or name in CALLBACKS:
             return ast.NamedExpr(ast.Name(self.temporary(), ast.Store()), ast.YieldFrom(node))
+        if isinstance(receiver, ast.Name) and receiver.id in self.private:
+            return node
         if name in ATOMIC or name in ("acquire", "len"):
             before: list[ast.expr] = []
             arguments: list[ast.expr] = []
@@ -296,8 +300,23 @@ class _Stepper(ast.NodeTransformer):
         result = self.visit_Assign(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)))
         return result
 
+    def tested(self, test: ast.expr) -> ast.expr:
+        """A condition. The truth of a variable is that of a queue or list, unless the variable is private."""
+        match test:
+            case ast.Name(id=name) if name not in self.private:
+                return self.pause(last=test)
+            case ast.UnaryOp(op=ast.Not()):
+                test.operand = self.tested(test.operand)
+                return test
+            case ast.BoolOp():
+                test.values = [self.tested(one) for one in test.values]
+                return test
+            case _:
+                result: ast.expr = self.visit(test)
+                return result
+
     def visit_If(self, node: ast.If | ast.While) -> ast.AST:
-        node.test = self.visit(node.test)
+        node.test = self.tested(node.test)
         node.body, node.orelse = self.body(node.body), self.body(node.orelse)
         return node
 
@@ -340,6 +359,23 @@ def _as_list(value: Any) -> list[ast.AST]:
 
 def _listed(result: ast.stmt | list[ast.stmt]) -> list[ast.stmt]:
     return result if isinstance(result, list) else [result]
+
+
+def _private(function: ast.FunctionDef) -> set[str]:
+    """Variables that hold nothing but what the function has just computed: a comparison, a constant, a new list."""
+    private: set[str] = set()
+    others = {one.arg for one in function.args.args}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value):
+                (private if isinstance(value, ast.Compare | ast.Constant | ast.List) else others).add(name)
+            case ast.Assign(targets=targets):
+                others |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            case ast.For(target=target):
+                others |= {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+            case _:
+                pass
+    return private - others
 
 
 class _Names(NamedTuple):

@@ -34,12 +34,13 @@ Mutation = Mapping[str, tuple[str, str]]
 PROPERTIES = (
     "AssertionError: sent",
     "AssertionError: two ",
+    "AssertionError: beyond ",
     "no end can be reached",
     "nobody can go on",
     "IndexError",
 )
-"""How a mutant may fail, and not by an error of the test: order, loss and duplicates; exclusion; progress; an input that
-is not there."""
+"""How a mutant may fail, and not by an error of the test: order, loss and duplicates; exclusion; the time slice; progress;
+an input that is not there."""
 
 
 @contextmanager
@@ -68,7 +69,7 @@ class Downstream:
 def buffer_of(name: str, twin: SimpleNamespace, down: Downstream, size: int) -> Any:
     match name:
         case "non-blocking":
-            return twin.NonBlockingReorderingBuffer(down.deliver, size, PRIMITIVES)
+            return twin.NonBlockingReorderingBuffer(down.deliver, size)
         case "lock-based":
             return twin.LockBasedReorderingBuffer(down.deliver, PRIMITIVES)
         case _:
@@ -82,6 +83,14 @@ def finish(thread: Thread) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- buffers
+
+TAKEN_ANYHOW = """                if len(flag):
+                    flag.pop()
+            except IndexError:
+                pass"""
+"""Who does not get the flag goes on as if it had it."""
+
+BACK = "                flag.append(None)\n"
 
 
 def senders(name: str, orders: Sequence[Sequence[int]], size: int = 4, mutation: Mutation | None = None) -> Explored:
@@ -136,9 +145,31 @@ def test_a_lock_based_buffer_keeps_the_order() -> None:
             "slots[place] = EMPTY\n                number += 1\n                self.next = number\n",
             "number += 1\n                self.next = number\n                slots[place] = EMPTY\n",
         ),
-        ("while flag.acquire(False):", "while flag.acquire(False) or True:"),  # no exclusion
+        ("                flag.pop()\n            except IndexError:\n                return", TAKEN_ANYHOW),
+        ("                flag.pop()\n            except IndexError:\n                pass", TAKEN_ANYHOW),
+        # The output whose turn it is.
+        ("if slots[serial % size] is not EMPTY:", "if False:"),
+        ("if serial == self.next:\n            try:", "if True:\n            try:"),
+        (f"{BACK}                if slots[serial % size]", "                if slots[serial % size]"),
+        (
+            f"{BACK}                if slots[serial % size] is not EMPTY:\n",
+            f"                left = slots[serial % size] is not EMPTY\n{BACK}                if left:\n",
+        ),
+        ("                return True\n", "                pass\n"),
     ],
-    ids=["no look after release", "no entry condition", "one place too many", "next before empty", "no exclusion"],
+    ids=[
+        "no look after release",
+        "no entry condition",
+        "one place too many",
+        "next before empty",
+        "no exclusion",
+        "no exclusion of the next one",
+        "no look for those that wait",
+        "sent before its turn",
+        "kept",
+        "a look before release only",
+        "sent twice",
+    ],
 )
 def test_mutants_of_the_non_blocking_buffer_are_caught(text: str, other: str) -> None:
     with caught():
@@ -300,7 +331,8 @@ def consumers(
 
         def worker(number: int) -> Thread:
             while len(down.sent) < len(units):
-                _, parked = yield from queue.work(limit)
+                done, parked = yield from queue.work(limit)
+                assert done <= limit, f"beyond the time slice: {done}"
                 while parked is not None and not (yield from reordering.send(*parked)):
                     pass
                 if once and number:
@@ -383,72 +415,83 @@ def test_units_come_while_workers_work(scheme: str) -> None:
     assert consumers(scheme, "a#", early=1, size=2).ends >= 1
 
 
+FIRST_PUT = "self.queues[partition].append((serial, part, None))\n"
+THEN_PUT = "self.master.append(partition)\n"
+NOT_DELEGATED = """            if not len(free):
+                count.append(None)
+                continue
+            count.append(None)
+            while count:
+"""
+OVER = """                    if done >= limit:
+                        count.pop()
+                        master.appendleft(partition)
+                        continue
+"""
+
+
 @pytest.mark.parametrize(
-    ("text", "other", "inputs", "early"),
+    ("text", "other", "inputs", "early", "limit"),
     [
-        (
-            "                output = process(partition, unit)\n                if gather is None:\n"
-            "                    send(serial, output)\n                elif gather.add(partition, output):\n"
-            "                    send(serial, self.join(unit, gather.outputs))\n                done += 1\n"
-            "                if done >= limit:\n",
-            "                last = count.fetch_add(-1) == 1\n"
-            "                output = process(partition, unit)\n                if gather is None:\n"
-            "                    send(serial, output)\n                elif gather.add(partition, output):\n"
-            "                    send(serial, self.join(unit, gather.outputs))\n                done += 1\n"
-            "                if last:\n                    break\n                count.fetch_add(1)\n"
-            "                if done >= limit:\n",
-            "aa",
-            None,
-        ),
-        (
-            "            self.queues[partition].append((serial, part, None))\n            self.master.append(partition)\n",
-            "            self.master.append(partition)\n            self.queues[partition].append((serial, part, None))\n",
-            "aa",
-            0,
-        ),
-        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) >= 1", "a#", None),
-        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) == 2", "b#b", None),
+        (f"{FIRST_PUT}            {THEN_PUT}", f"{THEN_PUT}            {FIRST_PUT}", "aa", 0, 2),
+        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) >= 1", "a#", None, 2),
+        ("self.pending.fetch_add(-1) == 1", "self.pending.fetch_add(-1) == 2", "b#b", None, 2),
         (
             "        self.outputs[partition] = outputs\n        return self.pending.fetch_add(-1) == 1\n",
             "        last = self.pending.fetch_add(-1) == 1\n        self.outputs[partition] = outputs\n        return last\n",
             "#",
             None,
+            2,
         ),
-        ("if count.fetch_add(1):", "if count.fetch_add(1) and False:", "aa", None),
-        ("(count.exchange(0) - 1)", "count.exchange(0)", "aa", None),
-        ("master.extendleft([partition] * (count.exchange(0) - 1))", "count.exchange(0)", "aab", None),
         (
-            "                if done >= limit:\n                    master.extendleft([partition] * (count.exchange(0) - 1))\n"
-            "                    break\n",
-            "                if done >= limit:\n                    break\n",
-            "aab",
+            "                    queue = free.pop()\n                except IndexError:\n                    break",
+            "                    queue = self.queues[partition]\n                except IndexError:\n                    break",
+            "aa",
             None,
+            2,
         ),
+        (
+            "                    output = process(partition, unit)\n",
+            "                    free.append(queue)\n                    output = process(partition, unit)\n"
+            "                    free.pop()\n",
+            "aa",
+            None,
+            2,
+        ),
+        ("            while count:\n                try:", "            if count:\n                try:", "aa", None, 2),
+        ("            count.append(None)\n            while count:\n", NOT_DELEGATED, "aa", None, 2),
+        ("count.pop()\n                        master.appendleft(partition)", "count.pop()", "aab", None, 1),
+        (OVER, OVER.replace("master", "count.pop()\n                        master"), "aa", None, 1),
+        (OVER, OVER.replace("continue", "return done, None"), "aab", None, 1),
+        (OVER, "", "aa", None, 1),
+        ("                free.append(queue)\n", "", "aab", None, 1),
     ],
     ids=[
-        "decrement before processing",
         "master queue before the partition's",
         "mark sent by each part",
         "mark before the last part",
         "decrement before the output of a part",
         "no exclusion",
-        "one entry too many",
+        "put back before the input is processed",
+        "no look after the partition is put back",
+        "delegated to nobody",
         "delegated inputs forgotten",
+        "counted twice",
+        "left with the partition",
+        "beyond the time slice",
         "partition kept",
     ],
 )
-def test_mutants_of_the_hybrid_queue_are_caught(text: str, other: str, inputs: str, early: int | None) -> None:
+def test_mutants_of_the_hybrid_queue_are_caught(text: str, other: str, inputs: str, early: int | None, limit: int) -> None:
     module = "marks" if "self.pending" in text else "partitioned_worklists"
     with caught():
-        consumers(
-            "HybridQueue", inputs, early=early, limit=1 if "exchange" in text else 2, mutation={module: (text, other)}
-        )
+        consumers("HybridQueue", inputs, early=early, limit=limit, mutation={module: (text, other)})
 
 
 def test_refused_entries_put_back_at_once_are_caught() -> None:
     """The only worker that stays finds an entry that is refused for ever, which hides the next one."""
-    text = "                    refused += [partition] * count.exchange(0)\n                    break\n"
-    other = "                    master.extendleft([partition] * count.exchange(0))\n                    return done, None\n"
+    text = "                        refused.append(partition)\n                        continue\n"
+    other = "".join(f"{24 * ' '}{one}\n" for one in ("master.appendleft(partition)", "free.append(queue)", "return done, None"))
     mutation = {"partitioned_worklists": (text, other)}
     with caught("no end can be reached"):
         consumers("HybridQueue", "abc", partitions=3, size=1, limit=1, once=True, mutation=mutation)
@@ -643,7 +686,7 @@ def scheduled(
             if one.kind is Kind.STATEFUL:
                 one.worklist = twin.SingleQueue(process, deliver)
             else:
-                one.buffer = twin.NonBlockingReorderingBuffer(deliver, size, PRIMITIVES)
+                one.buffer = twin.NonBlockingReorderingBuffer(deliver, size)
                 one.worklist, one.most = twin.SharedQueue(process, one.buffer), workers
 
         def feed(some: Iterable[int], close: bool) -> Thread:

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.compiler.local.ordered.block_order import BlockOrderBuffer
 from tracetypes.compiler.local.ordered.marks import ALL, Mark
 from tracetypes.compiler.local.ordered.merge import Merge
-from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator, Order
+from tracetypes.compiler.local.ordered.operators import SOURCE, Edge, Kind, Operator, Order
 from tracetypes.compiler.local.ordered.partitioned_worklists import HybridQueue, KeyedSharedQueue, PartitionedQueue
 from tracetypes.compiler.local.ordered.primitives import Primitives, Unit
 from tracetypes.compiler.local.ordered.reordering import (
@@ -144,7 +144,7 @@ class Flow:
             return BlockOrderBuffer(deliver, settings.primitives)
         if settings.reordering is Reordering.LOCK_BASED:
             return LockBasedReorderingBuffer(deliver, settings.primitives)
-        return NonBlockingReorderingBuffer(deliver, settings.size, settings.primitives)
+        return NonBlockingReorderingBuffer(deliver, settings.size)
 
     def _is_plain(self, one: Operator) -> bool:
         edges = self.outgoing[one]
@@ -229,7 +229,7 @@ class Flow:
     def load(self, source: Operator) -> int:
         """How many units are in flight behind a source."""
         operators, held = self._reach[source]
-        first = 0 if source.kind is Kind.SOURCE else source.load()
+        first = 0 if source.kind is SOURCE else source.load()
         return (
             first
             + sum(one.load() for one in operators if one is not source)

@@ -23,26 +23,36 @@ ProcessPart: TypeAlias = Callable[[int, Unit], Output]
 Join: TypeAlias = Callable[[Unit, Sequence[Output]], Output]
 """The output of a mark, from what each partition emits. It contains the mark once."""
 
+_Queue: TypeAlias = deque[tuple[int, Unit, Gather | None]]
+"""Inputs of one partition: number, unit, and where its output goes if it is a part of a mark."""
+
 
 class HybridQueue:
     """Figure 7: a queue for each partition, and a master queue with the partitions in the order of arrival.
 
-    A worker takes a partition from the master queue and increments the partition's counter. If it was 0, the worker has
-    the partition: it processes one input, and further ones as long as others have incremented the counter (delegation).
-    So inputs are processed almost in the order of arrival, and nobody waits.
+    A worker takes an entry from the master queue and increments the counter of its partition. If nobody has the partition, the
+    worker takes it, and processes an input for each that is counted. Otherwise it has delegated the input to the
+    worker that has the partition. So inputs are processed almost in the order of arrival, and nobody waits.
 
-    Theorem 4.1. (1) *One worker for a partition*: only an increment from 0 lets a worker in. The counter is at least 1
-    while a worker is in, because it is decremented after the input has been processed. (2) *In order, each once*: the
-    queue of a partition is first in, first out, and what (1) lets in takes from it.
+    In the paper the counter is also what keeps others out: only an increment from 0 lets a worker in. This needs the value
+    before the increment. Python has no such operation but under a lock, which takes 280 ns for an input. Here the counter is
+    a list, and its length is the value; and who has a partition has its queue in hand. Both are lists of which a worker
+    only appends and pops.
+
+    Theorem 4.1. (1) *One worker for a partition*: its place in ``parts`` holds the queue, or nothing while a worker has it.
+    The worker puts the queue back when the last input it takes has been processed. (2) *In order, each once*: the queue
+    of a partition is first in, first out, and only what (1) lets in takes from it. (3) *Nothing is left behind*: a
+    worker that does not find the queue has incremented the counter before. Whoever has the queue then puts it back later,
+    and looks at the counter after that.
 
     Invariant: the entries of a partition in the master queue, those in a worker's hand, and its counter together are as
-    many as its inputs that have not been processed. The partition's queue is filled before the master queue, so a worker
-    that is let in finds an input.
+    many as its inputs that have not been processed. The partition's queue is filled before the master queue, and only
+    the worker that has the partition decrements. So a worker that is let in finds an input for each that is counted.
 
     Three things beyond the figure:
 
-    * *The time slice bounds delegation.* A worker that has used up its slice sets the counter to 0, which gives the
-      partition up, and puts as many entries back to the front of the master queue as were delegated to it.
+    * *The time slice bounds delegation.* A worker that has used up its slice puts as many entries back to the front of the
+      master queue as were delegated to it.
     * *A full buffer.* Before a worker processes an input it compares its number with the entry condition of the buffer.
       As ``next`` only grows, what passes here is never refused later, so no worker ends with an output in its hand. A
       worker that is refused keeps the entries and looks at the next one in the master queue; it puts them back when it
@@ -50,14 +60,15 @@ class HybridQueue:
     * *Marks.* See ``marks``: a part in every partition's queue, and an entry for each in the master queue.
     """
 
-    __slots__ = ("buffer", "counts", "join", "master", "primitives", "process", "queues", "tail")
+    __slots__ = ("buffer", "join", "master", "parts", "primitives", "process", "queues", "tail")
 
     def __init__(
         self, partitions: int, process: ProcessPart, join: Join, buffer: ReorderingBuffer, primitives: Primitives
     ) -> None:
         self.process, self.join, self.buffer, self.primitives = process, join, buffer, primitives
-        self.queues: list[deque[tuple[int, Unit, Gather | None]]] = [deque() for _ in range(partitions)]
-        self.counts = [primitives.counter(0) for _ in range(partitions)]
+        self.queues: list[_Queue] = [deque() for _ in range(partitions)]
+        self.parts: list[tuple[list[None], list[_Queue]]] = [([], [queue]) for queue in self.queues]
+        """For each partition its counter, and its queue while no worker has it."""
         self.master: deque[int] = deque()
         self.tail = 0
 
@@ -79,7 +90,7 @@ class HybridQueue:
         return len(self.master)
 
     def work(self, limit: int) -> tuple[int, Parked | None]:
-        master, queues, counts, buffer = self.master, self.queues, self.counts, self.buffer
+        master, parts, buffer = self.master, self.parts, self.buffer
         take, process, send, size = master.popleft, self.process, buffer.send, buffer.size
         refused: list[int] = []
         done = 0
@@ -88,27 +99,32 @@ class HybridQueue:
                 partition = take()
             except IndexError:
                 break
-            count = counts[partition]
-            if count.fetch_add(1):
-                continue  # whoever has the partition processes it
-            queue = queues[partition]
-            while True:
-                serial, unit, gather = queue[0]
-                if serial - buffer.next >= size:
-                    refused += [partition] * count.exchange(0)
-                    break
-                queue.popleft()
-                output = process(partition, unit)
-                if gather is None:
-                    send(serial, output)
-                elif gather.add(partition, output):
-                    send(serial, self.join(unit, gather.outputs))
-                done += 1
-                if done >= limit:
-                    master.extendleft([partition] * (count.exchange(0) - 1))
-                    break
-                if count.fetch_add(-1) == 1:
-                    break
+            count, free = parts[partition]
+            count.append(None)
+            while count:
+                try:
+                    queue = free.pop()
+                except IndexError:
+                    break  # whoever has the partition processes it
+                while count:
+                    if done >= limit:
+                        count.pop()
+                        master.appendleft(partition)
+                        continue
+                    serial, unit, gather = queue[0]
+                    if serial - buffer.next >= size:
+                        count.pop()
+                        refused.append(partition)
+                        continue
+                    queue.popleft()
+                    output = process(partition, unit)
+                    if gather is None:
+                        send(serial, output)
+                    elif gather.add(partition, output):
+                        send(serial, self.join(unit, gather.outputs))
+                    done += 1
+                    count.pop()
+                free.append(queue)
         if refused:
             master.extendleft(reversed(refused))
         return done, None
@@ -129,7 +145,7 @@ class PartitionedQueue:
         self, partitions: int, process: ProcessPart, join: Join, buffer: ReorderingBuffer, primitives: Primitives
     ) -> None:
         self.process, self.join, self.buffer, self.primitives = process, join, buffer, primitives
-        self.queues: list[deque[tuple[int, Unit, Gather | None]]] = [deque() for _ in range(partitions)]
+        self.queues: list[_Queue] = [deque() for _ in range(partitions)]
         self.flags = [primitives.lock() for _ in range(partitions)]
         self.start = 0
         self.tail = 0

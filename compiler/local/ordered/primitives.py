@@ -10,10 +10,16 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
-__all__ = ["AtomicCounter", "Counter", "Lock", "Primitives", "Unit"]
+__all__ = ["AtomicCounter", "Counter", "Flag", "Lock", "Primitives", "Unit"]
 
 Unit: TypeAlias = Any
 """What flows between operators: a batch or a ``Mark``."""
+
+
+Flag: TypeAlias = list[None]
+"""A flag that is tested and set (try_lock) as a list with one element: who pops it has the flag, and who finds nothing does
+not. ``append`` and ``pop`` are one call each, atomic with a GIL and, by the lock of the list, without one. A pair takes 15 ns,
+``acquire(False)`` and ``release`` of a lock 84."""
 
 
 class Lock(Protocol):

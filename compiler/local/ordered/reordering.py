@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from tracetypes.compiler.local.ordered.primitives import Primitives
+from tracetypes.compiler.local.ordered.primitives import Flag, Primitives
 
 __all__ = ["EMPTY", "Deliver", "LockBasedReorderingBuffer", "NonBlockingReorderingBuffer", "ReorderingBuffer"]
 
@@ -83,6 +83,10 @@ class NonBlockingReorderingBuffer:
     written for *t* only while ``next <= t < next + size``; the holder empties it before it increments ``next``. So within
     that time the slot holds either nothing or output *t*.
 
+    Beyond the figure, an output whose turn it is skips its slot. A worker that has output *t* in its hand and sees that
+    ``next`` is *t* sends it as soon as it holds the flag. ``next`` is still *t* then, because it becomes *t* + 1 only after
+    output *t* was sent, and nobody else has this output. For the same reason its slot is empty.
+
     Progress: no worker waits for one that sends. An output that is added while another worker holds the flag is not left
     behind: either the holder sees it, or, if it had looked before, it looks again after it has released the flag. The
     output numbered ``next`` is never refused.
@@ -90,21 +94,41 @@ class NonBlockingReorderingBuffer:
 
     __slots__ = ("deliver", "flag", "next", "size", "slots")
 
-    def __init__(self, deliver: Deliver, size: int = 1024, primitives: Primitives | None = None) -> None:
+    def __init__(self, deliver: Deliver, size: int = 1024) -> None:
         self.deliver = deliver
-        self.flag = (primitives or Primitives()).lock()
+        self.flag: Flag = [None]
         self.size = size
         self.slots: list[Output] = [EMPTY] * size
         self.next = 0
 
     def send(self, serial: int, output: Output) -> bool:
-        size = self.size
-        slots = self.slots
+        size, slots, flag = self.size, self.slots, self.flag
+        if serial == self.next:
+            try:
+                flag.pop()
+            except IndexError:
+                pass  # another worker has it, and may have looked into the slot before
+            else:
+                self.deliver(output)
+                serial += 1
+                self.next = serial
+                flag.append(None)
+                if slots[serial % size] is not EMPTY:
+                    self._send_pending()
+                return True
         added = serial < self.next + size  # the entry condition; a number below `next` is never sent again
         if added:
             slots[serial % size] = output
-        flag = self.flag
-        while flag.acquire(False):
+        self._send_pending()
+        return added
+
+    def _send_pending(self) -> None:
+        size, slots, flag = self.size, self.slots, self.flag
+        while True:
+            try:
+                flag.pop()
+            except IndexError:
+                return
             number = self.next
             place = number % size
             output = slots[place]
@@ -115,10 +139,9 @@ class NonBlockingReorderingBuffer:
                 self.next = number
                 place = number % size
                 output = slots[place]
-            flag.release()
+            flag.append(None)
             if slots[place] is EMPTY:  # it may have come since
-                break
-        return added
+                return
 
     def close(self, serial: int) -> None:
         """A mark needs nothing here: every output waits for all before it."""

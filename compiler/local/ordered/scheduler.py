@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from tracetypes.compiler.local.ordered.flow import Flow
 from tracetypes.compiler.local.ordered.heuristics import Heuristic
 from tracetypes.compiler.local.ordered.marks import Mark
-from tracetypes.compiler.local.ordered.operators import Kind, Operator
+from tracetypes.compiler.local.ordered.operators import SOURCE, Operator
 from tracetypes.compiler.local.ordered.primitives import Unit
 from tracetypes.compiler.local.ordered.worklists import Parked
 
@@ -150,14 +150,14 @@ class Scheduler:
                 continue
             if one.barred is not None and one.barred == one.stamp():
                 continue
-            if one in parked or (one.kind is Kind.SOURCE and flow.room(one) <= 0):
+            if (parked and one in parked) or (one.kind is SOURCE and flow.room(one) <= 0):
                 continue
             candidates.append(one)
         if not candidates:
             return None
         one = self.heuristic.choose(candidates, flow) if len(candidates) > 1 else candidates[0]
         amount = int(self.time_slice / one.cost) or 1 if one.cost else 1
-        if one.kind is Kind.SOURCE:
+        if one.kind is SOURCE:
             amount = min(amount, flow.room(one))
         one.workers += 1
         self.active += 1
@@ -179,7 +179,7 @@ class Scheduler:
             one.done += done
             if not one.cost:
                 one.cost = elapsed / done
-        elif one.kind is not Kind.SOURCE:
+        elif one.kind is not SOURCE:
             tail, turns, sent = stamp
             one.barred = tail, turns + 1, sent
         if ended >= self.window_end:
