@@ -43,8 +43,8 @@ def _adjustable() -> Any:
 
 
 class KeptMemory:
-    """A context in which the heap keeps the memory of columns. Any number of segments may be inside; the last one that leaves gives
-    it back.
+    """A context in which the heap keeps the memory of columns. Any number of segments may be inside; the last one that
+    leaves gives it back.
 
     glibc maps each large block anew and gives it back when it is freed, so the kernel fills each page of each temporary column
     with zeros: a quarter of the processor time of simple queries. Inside, blocks up to ``LARGEST`` come from the heap, and up
