@@ -30,6 +30,7 @@ from tracetypes.compiler.columns.batches import (
 )
 from tracetypes.compiler.columns.column import concat
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
+from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.runtime.stateless import exact_array, exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import DataError
@@ -167,6 +168,14 @@ def test_records_are_built_by_name_where_position_will_not_do(some: list[Any]) -
 def test_records_are_built_by_position() -> None:
     assert builder(Pair, ("left", "right"))([[1, 2], [True, False]]) == [Pair(1, True), Pair(2, False)]
     assert builder(Pair, ("left", "right"))([[], []]) == []
+
+
+@given(st.data())
+def test_runs_of_the_same_value_become_the_same_column(data: DataObject) -> None:
+    schema = data.draw(key_schemas())
+    few = data.draw(st.lists(keys(schema), min_size=1, max_size=3))
+    some = [value for value in data.draw(st.lists(st.sampled_from(few), max_size=4)) for _ in range(data.draw(st.integers(1, 9)))]
+    assert array_of_runs(schema, some).equals(array(schema, some))
 
 
 class Doubled(NamedTuple):

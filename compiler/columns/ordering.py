@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.canonical import canonical
-from tracetypes.compiler.columns.arrow import from_array
+from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Columns, Struct, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
@@ -29,7 +29,7 @@ from tracetypes.nodes import Sort
 from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
 from tracetypes.sort_keys import Desc
 
-__all__ = ["Pairs", "Runs", "Sorter", "canonical_columns", "codes_of", "codes_of_objects", "place_columns"]
+__all__ = ["Pairs", "Runs", "Sorter", "array_of_runs", "canonical_columns", "codes_of", "codes_of_objects", "place_columns"]
 
 
 @attrs.define(eq=False)
@@ -93,6 +93,17 @@ class Pairs:
     def key_of_each(self) -> list[Any]:
         """The key of each value."""
         return self.keys
+
+
+def array_of_runs(schema: Schema, values: Sequence[Any]) -> Any:
+    """Values as an Arrow array, of which neighbours are often the same object, as the keys of an ordered stream are: each run is
+    converted once."""
+    same = np.fromiter(map(id, values), np.uint64, len(values))
+    starts = np.concatenate(([0], np.flatnonzero(same[1:] != same[:-1]) + 1))
+    if 4 * len(starts) > len(values):
+        return array(schema, values)
+    runs = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+    return array(schema, [values[start] for start in starts.tolist()]).take(pa.array(runs))
 
 
 class Sorter:

@@ -12,7 +12,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
-from tracetypes.compiler.columns.ordering import Runs
+from tracetypes.compiler.columns.ordering import Runs, array_of_runs
 from tracetypes.compiler.plan.facts import emits_at_markers
 from tracetypes.compiler.plan.plan import Link, Plan, Stage, StatelessStep, links
 from tracetypes.compiler.runtime import limits
@@ -103,7 +103,7 @@ class PathOutput:
         if self.trees is None or len(batch) < limits.MANY:
             return False
         key, value = self.gives.key, self.gives.value
-        keys, values = from_arrow(key, array(key, batch.keys)), from_arrow(value, array(value, batch.values))
+        keys, values = from_arrow(key, array_of_runs(key, batch.keys)), from_arrow(value, array(value, batch.values))
         flow = KeyedFlow.of(keys, values, len(batch))
         return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
 

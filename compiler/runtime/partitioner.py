@@ -16,6 +16,7 @@ from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.groups import is_one_number, one_number
+from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
@@ -159,7 +160,7 @@ class Partitioner:
     def items(self, piece: Piece | None, batch: Batch) -> Iterator[Message]:
         """The items as they are."""
         stream = self.stream
-        keys = array(stream.key, batch.keys)
+        keys = array_of_runs(stream.key, batch.keys)
         columns = {"value": array(stream.value, batch.values), "end": pa.array(batch.ends, pa.int64())}
         if batch.positions is not None:
             columns["position"] = pa.array(batch.positions, pa.int64())
