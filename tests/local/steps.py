@@ -35,6 +35,7 @@ PLAIN |= ATOMIC | {
     "wait",
     "_choose",
     "_finish",
+    "_is_quiet",
     "_is_over",
     "_can_retry",
     "_profile",
@@ -93,7 +94,8 @@ class StepCondition(StepLock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sleepers: list[list[bool]] = []
+        self.sleepers: list[list[Any]] = []
+        """Of each thread that sleeps whether it was woken, and which it is."""
 
     def notify(self) -> None:
         if self.sleepers:
@@ -111,7 +113,7 @@ def _acquire(lock: StepLock) -> Thread:
 
 
 def _wait(condition: StepCondition) -> Thread:
-    woken = [False]
+    woken = [False, CURRENT[0]]
     condition.sleepers.append(woken)
     condition.release()
     while not woken[0]:

@@ -394,6 +394,139 @@ def test_after_the_quiet_time_others_are_woken() -> None:
     assert len(threads) > 1
 
 
+class Sleeps(threading.Condition):
+    """Counts how often a worker went to sleep, and how often somebody was woken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps = self.rings = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.sleeps += 1
+        return super().wait(timeout)
+
+    def notify(self, n: int = 1) -> None:
+        self.rings += 1
+        super().notify(n)
+
+
+class Stuck:
+    """Two operators, and two workers. One worker sleeps. The other one is stuck with input 0 of the first operator until
+    somebody begins with input 2, or it may ``go_on``; it would do more in its turn. Input 2 waits until the second operator has
+    answered something, or it ``may_end``. The buffer has one place, so the output of input 1 is refused."""
+
+    def __init__(self) -> None:
+        self.go_on, self.may_end = threading.Event(), threading.Event()
+        self.in_time: list[bool] = []
+        self.begun: list[int] = []
+        self.outputs: list[int] = []
+        self.first = Operator(name="first", kind=Kind.STATELESS, process=self.process)
+        self.second = Operator(name="second", kind=Kind.STATEFUL, process=self.answer)
+        self.first.cost = 1e-6  # so that a turn is of more than one input
+        flow = Flow([self.first, self.second], [Edge(self.first, self.second)], {"second": self.outputs.extend}, Settings(size=1))
+        self.changed = Sleeps()
+        self.scheduler = Scheduler(flow, LastInPipeline(), condition=lambda: self.changed)
+        self.crew = Workers(self.scheduler, 2)
+        self.crew.start()
+        self.until(lambda: self.changed.sleeps == 2)
+        self.scheduler.offer(self.first, 0)
+        self.until(lambda: self.begun == [0])
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end, "somebody sleeps for ever"
+            time.sleep(0.001)
+
+    def process(self, unit: int) -> Sequence[int]:
+        self.begun.append(unit)
+        if unit == 2:
+            self.go_on.set()
+        if unit in (0, 2):
+            self.in_time.append((self.may_end if unit else self.go_on).wait(DEADLINE))
+        return (unit,)
+
+    def answer(self, unit: int) -> Sequence[int]:
+        self.may_end.set()
+        return (unit,)
+
+    def visit(self) -> None:
+        """What a visitor does, in a quiet time without end."""
+        self.scheduler.visitor = threading.get_ident()
+        self.scheduler.quiet_until = self.scheduler.clock() + 1000.0
+        work(self.scheduler)
+
+    def end(self) -> list[int]:
+        self.scheduler.close()
+        self.crew.join()
+        return self.outputs
+
+
+def test_a_visitor_that_sleeps_wakes_the_others() -> None:
+    """The visitor cannot take input 2, since it has an output of this operator that was refused. Another worker can."""
+    stuck = Stuck()
+    stuck.may_end.set()
+    for unit in (1, 2):
+        stuck.first.worklist.put(unit)
+    stuck.visit()
+    assert stuck.end() == [0, 1, 2]
+    assert all(stuck.in_time)
+
+
+def test_the_quiet_time_ends_when_the_visitor_sleeps() -> None:
+    """What a worker makes possible in the middle of its turn is done by others meanwhile."""
+    stuck = Stuck()
+    stuck.first.worklist.put(1)
+    visitor = threading.Thread(target=stuck.visit, daemon=True)
+    visitor.start()
+    stuck.until(lambda: stuck.changed.sleeps == 4)  # the visitor; and again the worker that it woke
+    stuck.first.worklist.put(2)
+    stuck.go_on.set()
+    visitor.join(DEADLINE)
+    assert not visitor.is_alive()
+    assert stuck.end() == [0, 1, 2]
+    assert all(stuck.in_time), "the second operator has worked while input 2 was processed"
+
+
+def test_a_refused_output_is_sent_again_in_a_quiet_time() -> None:
+    """A worker went to sleep with it before the quiet time began. Nobody else has this output."""
+    stuck = Stuck()
+    stuck.scheduler.offer(stuck.first, 1)
+    stuck.until(lambda: stuck.scheduler.parked == 1)
+    stuck.scheduler.quiet_until = stuck.scheduler.clock() + 1000.0
+    stuck.go_on.set()
+    stuck.until(lambda: stuck.outputs == [0, 1])
+    assert stuck.end() == [0, 1]
+
+
+def test_a_turn_in_a_quiet_time_wakes_nobody() -> None:
+    only = Operator(name="only", kind=Kind.STATELESS)
+    flow = Flow([only], [])
+    changed = Sleeps()
+    scheduler = Scheduler(flow, LastInPipeline(), condition=lambda: changed, clock=lambda: 1.0)
+    only.worklist.put(0)
+    only.worklist.put(1)
+    flow.idle = 1
+    for quiet_until, rings in ((2.0, 0), (0.5, 1), (0.0, 2)):
+        scheduler.quiet_until = quiet_until
+        assert isinstance(scheduler.begin(None, (0, 0, 0), 0, 0.0, 0.0, {}, False), tuple)
+        assert changed.rings == rings
+
+
+def test_a_worker_that_finds_nothing_does_not_end_the_quiet_time() -> None:
+    class Leaves(Sleeps):
+        def wait(self, timeout: float | None = None) -> bool:
+            scheduler.stopped = True
+            return True
+
+    changed = Leaves()
+    flow = Flow([Operator(name="only", kind=Kind.STATELESS)], [])
+    scheduler = Scheduler(flow, LastInPipeline(), condition=lambda: changed, clock=lambda: 1.0)
+    scheduler.quiet_until = 2.0
+    assert scheduler.begin(None, (0, 0, 0), 0, 0.0, 0.0, {}, False) is None
+    assert (scheduler.stopped, scheduler.quiet_until, changed.rings) == (True, 2.0, 0)
+
+
 def test_operators_go_from_the_earliest_to_the_latest() -> None:
     names = {name: Operator(name=name, kind=Kind.STATELESS) for name in "zyxwv"}
     edges = [Edge(names[one], names[two]) for one, two in ("zx", "yx", "xw", "yv")]

@@ -35,6 +35,8 @@ PROPERTIES = (
     "AssertionError: sent",
     "AssertionError: two ",
     "AssertionError: beyond ",
+    "AssertionError: woken ",
+    "AssertionError: asleep",
     "no end can be reached",
     "nobody can go on",
     "IndexError",
@@ -644,6 +646,26 @@ def test_mutants_of_a_merge_in_turn_are_caught(text: str, other: str) -> None:
 # ----------------------------------------------------------------------------------------------------- the scheduler
 
 
+QUIET_ENDS = """        if parked and self._is_quiet():
+            self.quiet_until = 0.0
+            self.changed.notify_all()
+"""
+
+
+class QuietCondition(StepCondition):
+    """Nobody is woken for work in a quiet time that has been one from the start."""
+
+    scheduler: Any = None
+
+    def notify(self) -> None:
+        assert not self.sleepers or not self.scheduler._is_quiet(), "woken in a quiet time"
+        super().notify()
+
+    def notify_all(self) -> None:
+        while self.sleepers:
+            super().notify()
+
+
 def scheduled(
     units: int,
     *,
@@ -652,9 +674,11 @@ def scheduled(
     size: int = 1,
     budget: int = 2,
     kinds: Sequence[Kind] = (Kind.STATELESS,),
+    visitor: str | None = None,
     mutation: Mutation | None = None,
 ) -> Explored:
-    """Workers take turns until everything is answered. ``early``: so many units are there; the rest is offered meanwhile."""
+    """Workers take turns until everything is answered. ``early``: so many units are there; the rest is offered meanwhile.
+    ``visitor``: the last worker is one, from the start or since it ``arrives``. Its quiet time has no end by the clock."""
     twin = twins(mutation, SCHEDULING)
     twin.Scheduler.begin.__globals__["threading"] = SimpleNamespace(get_ident=lambda: CURRENT[0])
 
@@ -662,7 +686,9 @@ def scheduled(
         down = Downstream()
         operators = [Operator(name=f"o{place}", kind=kind, budget=budget) for place, kind in enumerate(kinds)]
         flow = Flow(operators, [Edge(*pair) for pair in pairwise(operators)])
-        scheduler = twin.Scheduler(flow, LastInPipeline(), condition=StepCondition)
+        condition = QuietCondition if visitor == "from the start" else StepCondition
+        scheduler = twin.Scheduler(flow, LastInPipeline(), condition=condition, clock=lambda: 0.0)
+        scheduler.changed.scheduler = scheduler
 
         def deliver_of(place: int) -> Callable[[Any], Thread]:
             def deliver(output: int) -> Thread:
@@ -698,12 +724,31 @@ def scheduled(
         finish(feed(range(early), early == units))
         rest = [] if early == units else [feed(range(early, units), True)]
         crew = [twin.work(scheduler, lambda: 0.0) for _ in range(workers)]
+
+        def arrive() -> None:
+            scheduler.visitor = workers - 1
+            scheduler.quiet_until = 1.0
+
+        def visit(work: Thread) -> Thread:
+            yield
+            arrive()
+            yield from work
+
+        if visitor == "from the start":
+            arrive()
+        elif visitor is not None:
+            crew.append(visit(crew.pop()))
         return [*crew, *rest], [scheduler, down]
+
+    def always(shared: Sequence[Any]) -> None:
+        scheduler, _ = shared
+        asleep = [thread for _, thread in scheduler.changed.sleepers]
+        assert not scheduler._is_quiet() or scheduler.visitor not in asleep, "asleep: the visitor, in its quiet time"
 
     def final(shared: Sequence[Any]) -> None:
         assert shared[1].sent == list(range(units)), f"sent {shared[1].sent} at the end"
 
-    return explore(make, final)
+    return explore(make, final, always)
 
 
 def test_workers_end_when_everything_is_answered() -> None:
@@ -736,6 +781,39 @@ def test_mutants_of_the_scheduler_are_caught(
 ) -> None:
     with caught():
         scheduled(units, early=early, kinds=kinds, mutation={"scheduler": (text, other)})
+
+
+@pytest.mark.parametrize("visitor", ["from the start", "arrives"])
+def test_a_visitor_does_not_sleep_in_its_quiet_time(visitor: str) -> None:
+    assert scheduled(1, early=1, kinds=[Kind.STATELESS, Kind.STATEFUL], visitor=visitor).ends >= 1
+
+
+@pytest.mark.parametrize("visitor", ["from the start", "arrives"])
+@pytest.mark.nightly
+def test_a_visitor_with_a_refused_output_does_not_sleep_in_its_quiet_time(visitor: str) -> None:
+    assert scheduled(2, early=2, visitor=visitor).ends >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "units"),
+    [
+        (QUIET_ENDS, "", 2),
+        (QUIET_ENDS, QUIET_ENDS.replace("            self.quiet_until = 0.0\n", ""), 2),
+        ("        if not self._is_quiet():\n            with", "        if True:\n            with", 2),
+        ("if not parked and threading.get_ident() == self.visitor", "if threading.get_ident() == self.visitor", 2),
+        ("if not parked and threading.get_ident() == self.visitor", "if False", 1),
+    ],
+    ids=[
+        "the visitor sleeps, and it is quiet",
+        "others woken, and it is still quiet",
+        "woken in a quiet time",
+        "left with a refused output",
+        "not left",
+    ],
+)
+def test_mutants_of_the_quiet_time_are_caught(text: str, other: str, units: int) -> None:
+    with caught():
+        scheduled(units, early=units, visitor="from the start", mutation={"scheduler": (text, other)})
 
 
 # ----------------------------------------------------------------------------------------------------- the explorer

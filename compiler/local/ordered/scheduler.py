@@ -56,8 +56,8 @@ class Scheduler:
     *No worker sleeps while there is work for it.* Workers look for work and go to sleep under one lock. What becomes
     possible in the turn of a worker is seen by this worker when it comes back, under the lock; it then wakes another one
     if it leaves something, and so on. (``Flow.wake`` only makes it sooner.) What comes from outside (``offer``,
-    ``close``) takes the lock too. In a quiet time nobody is woken: a visitor works alone. It finds all that another worker would
-    find, until it sleeps with a refused output, which ends the quiet time.
+    ``close``) takes the lock too. In a quiet time nobody is woken for work: a visitor works alone. It finds all that another
+    worker would find, until it sleeps with a refused output, which ends the quiet time.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Scheduler:
                     return RETRY
 
     def _sleep(self, parked: Mapping[Operator, Parked]) -> None:
-        if self._is_quiet():
+        if parked and self._is_quiet():
             self.quiet_until = 0.0
             self.changed.notify_all()
         self.flow.idle += 1
