@@ -225,10 +225,7 @@ class SourceKernel:
             push(row.key, row.value)
             if count % limits.FLUSH == 0:
                 yield from self.partitioner.messages(piece)
-        if self.ahead:
-            flush(self.ahead)
-        if self.partitioner.batch:
-            yield from self.partitioner.messages(piece)
+        yield from self._collected(piece)
         yield from aside.messages()
         ends = sorted(blocks)
         jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
@@ -257,12 +254,15 @@ class SourceKernel:
         if len(self.partitioner.batch) >= limits.FLUSH:
             yield from self.partitioner.messages(piece)
 
-    def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
-        """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+    def _collected(self, piece: Piece) -> Iterable[Message]:
+        """The messages of items that came one by one."""
         if self.ahead:
             flush(self.ahead)
-        if self.partitioner.batch:
-            yield from self.partitioner.messages(piece)
+        return self.partitioner.messages(piece) if self.partitioner.batch else ()
+
+    def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
+        """Rows as columns: through the traced operators, and from there as objects where one is opaque."""
+        yield from self._collected(piece)
         messages: list[Message] = []
         try:
             self._columns(piece, placed, count, messages)
@@ -274,10 +274,7 @@ class SourceKernel:
             items = self._items(placed.column(("key",)), placed.column(("value",)))
             self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
         yield from messages
-        if self.ahead:
-            flush(self.ahead)
-        if self.partitioner.batch:
-            yield from self.partitioner.messages(piece)
+        yield from self._collected(piece)
 
     def _columns(self, piece: Piece, placed: PlacedChunk, count: int, messages: list[Message]) -> None:
         positions = placed.at + (count + 1) if self.partitioner.positioned else None
