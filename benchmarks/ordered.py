@@ -1,12 +1,16 @@
 """The structures of the ordered multicore runtime: what they cost, and the tables of the paper on a simulated machine.
 
     python -m benchmarks.ordered [--part PART ...] [--runs N] [--units N] [--workers N] [--rows N]
+    python -m benchmarks.ordered --threads N [--runs N] [--units N]
 
 Parts: ``empty``, chains of 1 to 10 operators that do nothing, on one thread (CPU time for a unit and operator); ``decision``,
 what the scheduler takes for a turn; ``threads``, an operator of hashes, which release the GIL, on 1 and 2 threads;
 ``figure8`` (with the time distribution) to ``figure14``, and ``typed`` order beside serial order, simulated on ``--workers``
 cores (``_multicore``) with the costs measured in this run. The queries have the shapes of the paper's Table 1; their costs
 and selectivities are ours, or with ``--rows`` those of ``examples/tpcx_bb.py`` (``_operator_costs``). Prints JSON lines.
+
+With ``--threads`` nothing is simulated: the operators of figures 12 and 13 run on 1 to N real threads, in Python that holds a
+GIL where there is one. It needs only attrs and cloudpickle, so that it runs on an interpreter without a GIL.
 """
 
 from __future__ import annotations
@@ -24,7 +28,6 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks._multicore import Costs, Part, Result, simulate, steps_of_a_unit
-from benchmarks._operator_costs import parts_of
 from tracetypes import __version__ as version
 from tracetypes.compiler.local.ordered.flow import Flow, Reordering, Settings
 from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, CurrentThroughput, Heuristic, LastInPipeline
@@ -128,6 +131,70 @@ def seconds_on_threads(threads: int, cost: float, units: int, reordering: Reorde
     crew.join()
     assert outputs == list(range(units))
     return time.perf_counter() - start
+
+
+def busy(seconds: float) -> Callable[[], int]:
+    """Python for about so many seconds."""
+
+    def loop(times: int) -> int:
+        for _ in range(times):
+            pass
+        return times
+
+    times = 10_000
+
+    def seconds_of_loop() -> float:
+        start = time.perf_counter()
+        loop(times)
+        return time.perf_counter() - start
+
+    times = round(times * seconds / min(seconds_of_loop() for _ in range(20)))
+    return lambda: loop(times)
+
+
+def inputs_a_second(figure: int, does: Callable[[], int], threads: int, reordering: Reordering, units: int) -> float:
+    """By wall clock. Figure 12: a stateless operator. Figure 13: one that emits 50 outputs for each input, and a partitioned one
+    behind it. Each ``does`` the work of an input."""
+    settings = Settings(reordering=reordering)
+    outputs: list[int] = []
+    if figure == 12:
+        only = Operator(name="light", kind=SL, process=lambda unit: (does(), (unit,))[1], budget=1 << 30)
+        flow = Flow([only], [], {"light": outputs.extend}, settings)
+        expected = units
+    else:
+        units //= 100
+        only = Operator(
+            name="selective", kind=SL, process=lambda unit: (does(), range(50 * unit, 50 * unit + 50))[1], budget=1 << 30
+        )
+        second = Operator(name="second", kind=PS, process=lambda part, unit: (does(), (unit,))[1], partitions=100)
+        edge = Edge(only, second, lambda unit: ((unit * 31 % 100, unit),))
+        flow = Flow([only, second], [edge], {"second": outputs.extend}, settings)
+        expected = 50 * units
+    scheduler = Scheduler(flow, CurrentThroughput())
+    for unit in range(units):
+        scheduler.offer(only, unit)
+    scheduler.close()
+    crew = Workers(scheduler, threads)
+    start = time.perf_counter()
+    crew.start()
+    crew.join()
+    seconds = time.perf_counter() - start
+    assert outputs == list(range(expected))
+    return units / seconds
+
+
+def real_threads(most: int, runs: int, units: int) -> Iterator[dict[str, Any]]:
+    """An operator of 10 us, and two of 100 us. The best of the runs, which take turns."""
+    for figure, cost in ((12, 10 * MICRO), (13, 100 * MICRO)):
+        does = busy(cost)
+        ways = [(threads, one) for threads in range(1, most + 1) for one in Reordering]
+        best = dict.fromkeys(ways, 0.0)
+        for _ in range(runs):
+            for way in ways:
+                best[way] = max(best[way], inputs_a_second(figure, does, *way, units))
+        for (threads, reordering), rate in best.items():
+            line = {"threads": threads, "reordering": reordering.value, "inputs_a_second": round(rate, 1)}
+            yield {"part": f"figure{figure}"} | line | {"speed_up": round(rate / best[1, reordering], 2)}
 
 
 def seconds_of_waking(rounds: int = 200) -> float:
@@ -270,9 +337,14 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--rows", type=int, default=0, help="of TPCx-BB, whose operators are measured; 0: costs of ours")
+    parser.add_argument("--threads", type=int, default=0, help="real threads for figures 12 and 13, and nothing else")
     arguments = parser.parse_args()
-    parts = arguments.part or ["empty", "decision", "threads", *FIGURES]
     say(version=version, python=platform.python_version(), runs=arguments.runs)
+    if arguments.threads:
+        for line in real_threads(arguments.threads, arguments.runs, arguments.units):
+            say(**line)
+        return
+    parts = arguments.part or ["empty", "decision", "threads", *FIGURES]
     for kind, length in ((kind, length) for kind in (SF, SL, PS) for length in (1, 2, 5, 10) if "empty" in parts):
         values = [seconds_of_empty(kind, length, 20_000 // length) for _ in range(arguments.runs)]
         say(part="empty", kind=kind.value, operators=length, us_a_unit_and_operator=round(1e6 * min(values), 3))
@@ -285,7 +357,11 @@ def main() -> None:
         say(part="threads", operator_us=cost, reordering=reordering.value, speed_up=round(walls[0] / walls[1], 2))
     if set(parts) & set(FIGURES):
         costs = measured_costs()
-        queries = QUERIES if not arguments.rows else {name: parts_of(int(name[1:]), arguments.rows) for name in QUERIES}
+        queries = QUERIES
+        if arguments.rows:
+            from benchmarks._operator_costs import parts_of
+
+            queries = {name: parts_of(int(name[1:]), arguments.rows) for name in QUERIES}
         for name, some in queries.items() if arguments.rows else ():
             operators = [(one.kind.value, round(1e6 * one.cost, 1), round(one.selectivity, 3)) for one in some]
             say(part="costs", query=name, operators=operators)

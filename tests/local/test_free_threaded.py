@@ -15,6 +15,12 @@ import pytest
 VARIABLE: Final = "TRACETYPES_FREE_THREADED"
 """Names an interpreter; python3.14t of the path otherwise."""
 
+ABOUT: Final = """
+import sys, sysconfig
+print(sysconfig.get_config_var("Py_GIL_DISABLED") == 1 or getattr(sys.flags, "nogil", False))
+"""
+"""Whether it has no GIL; in the fork of Python 3.12 from before PEP 703 a flag says so."""
+
 SCRIPT: Final = """
 from tracetypes.compiler.local.ordered.flow import Flow, Scheme, Settings
 from tracetypes.compiler.local.ordered.heuristics import HEURISTICS
@@ -90,6 +96,5 @@ def test_without_a_gil() -> None:
     interpreter = os.environ.get(VARIABLE) or shutil.which("python3.14t")
     if interpreter is None:
         pytest.skip(f"python3.14t is not on the path, and {VARIABLE} names no interpreter without a GIL")
-    about = [interpreter, "-c", "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED'))"]
-    assert subprocess.run(about, capture_output=True, text=True, check=True).stdout.strip() == "1"
+    assert subprocess.run([interpreter, "-c", ABOUT], capture_output=True, text=True, check=True).stdout.strip() == "True"
     assert outcome(interpreter) == "right"
