@@ -21,7 +21,11 @@ LARGEST: Final = 1 << 30
 KEPT: Final = 256 << 20
 """Free bytes at the end of the heap that are not given back."""
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # <malloc.h>
+ARENAS: Final = 4
+"""Heaps of the process at most. By itself glibc has one for each thread, up to eight a core, and what one has freed is of no use to
+the others: with the threads of a Kafka client these are 15, of which each keeps some."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
 
 _USUAL: Final = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
 """What glibc comes to by itself in a process with large blocks."""
@@ -62,6 +66,7 @@ class KeptMemory:
             if self._inside == 1 and (library := self._library()) is not None:
                 library.mallopt(_MMAP_THRESHOLD, LARGEST)
                 library.mallopt(_TRIM_THRESHOLD, KEPT)
+                library.mallopt(_ARENA_MAX, ARENAS)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracetypes.compiler.local import heap
-from tracetypes.compiler.local.heap import KEPT, LARGEST, KeptMemory
+from tracetypes.compiler.local.heap import ARENAS, KEPT, LARGEST, KeptMemory
 
 
 class Library:
@@ -30,12 +30,12 @@ def test_the_first_segment_begins_and_the_last_one_ends_it() -> None:
     library = Library()
     memory = KeptMemory(lambda: library)
     with memory:
-        assert [call[2] for call in library.calls] == [LARGEST, KEPT]
+        assert [call[2] for call in library.calls] == [LARGEST, KEPT, ARENAS]
         with memory:
             pass
-        assert len(library.calls) == 2
+        assert len(library.calls) == 3
     assert library.calls[-1][0] == "malloc_trim"
-    assert {value for name, _, value in library.calls[2:] if name == "mallopt"} == {32 << 20, 64 << 20}
+    assert {value for name, _, value in library.calls[3:] if name == "mallopt"} == {32 << 20, 64 << 20}
 
 
 def test_the_thresholds_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
