@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,8 @@ def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | 
     text = isinstance(kind, String)
     if not text and not isinstance(kind, Integer | Boolean):
         return None
+    if _all_are(Integer() if isinstance(kind, Boolean) else kind, table):
+        return dict(zip(table, range(len(table)), strict=True))
     keys: dict[Any, int] = {}
     for place, key in enumerate(table):
         if type(key) is str:
@@ -116,6 +119,31 @@ def table_keys(table: Mapping[Any, Any], kind: Kind | None) -> dict[Any, int] | 
         elif type(key) not in (bytes, dt.datetime, dt.date, type(None)):
             return None
     return keys
+
+
+def _all_are(kind: Kind | None, values: Collection[Any]) -> bool:
+    """Whether all are values of a kind as they are, of whatever is quickly told."""
+    types = set(map(type, values))
+    match kind:
+        case String():
+            return types == {str} and is_utf8("".join(values))
+        case Integer():
+            return types == {int} and min(values) >= INT_MIN and max(values) <= INT_MAX
+        case Float():
+            return types == {float}
+        case _:
+            return False
+
+
+def _at_path(table: Mapping[Any, Any], path: tuple[str | int, ...]) -> list[Any] | None:
+    """The content of the table at ``path``, in its order. None if one of its values has nothing there."""
+    values = list(table.values())
+    try:
+        for step in path:
+            values = list(map(itemgetter(step) if isinstance(step, int) else attrgetter(step), values))
+    except (AttributeError, LookupError, TypeError):
+        return None
+    return values
 
 
 def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: Kind | None) -> list[Column | None]:
@@ -143,6 +171,12 @@ def index_of(same: ObjectKey, kind: Kind | None) -> Index | None:
 @lru_cache(maxsize=1024)
 def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
     """:func:`table_entries` as one column, followed by an undefined entry."""
+    plain = _at_path(same.value, path)
+    if plain is not None and _all_are(kind, plain):
+        behind = np.arange(len(plain) + 1) == len(plain)
+        if isinstance(kind, String):
+            return Column(kind, pa.array([*plain, ""], arrow_type(kind)), None, behind)
+        return Column(kind, np.array([*plain, 0], np.int64 if isinstance(kind, Integer) else np.float64), None, behind)
     columns = [*table_entries(same.value, path, kind), None]
     nothing = ZERO[type(kind)]
     values = [nothing if column is None or column.kind is None else column.values for column in columns]

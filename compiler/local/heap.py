@@ -22,8 +22,8 @@ KEPT: Final = 256 << 20
 """Free bytes at the end of the heap that are not given back."""
 
 ARENAS: Final = 4
-"""Heaps of the process at most. By itself glibc has one for each thread, up to eight a core, and what one has freed is of no use to
-the others: with the threads of a Kafka client these are 15, of which each keeps some."""
+"""Heaps of the process at most. By itself glibc has one for each thread, up to eight a core, and what one has freed is of no use
+to the others: with the threads of a Kafka client these are 15, of which each keeps some."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
 

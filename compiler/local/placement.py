@@ -33,7 +33,7 @@ SECONDS: Final = 2.0
 TEXT: Final = 100_000_000
 """Bytes of text whose items take Python code about four seconds, or more."""
 
-COLUMNS: Final = 8_000_000
+COLUMNS: Final = 4_000_000
 """The same for Parquet."""
 
 
