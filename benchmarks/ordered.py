@@ -106,6 +106,16 @@ def seconds_of_decision(length: int, heuristic: str, turns: int = 5000) -> float
     return (time.process_time() - start) / turns
 
 
+def seconds_of_workers(scheduler: Scheduler, threads: int) -> float:
+    """Wall seconds until everything that was offered is answered."""
+    scheduler.close()
+    crew = Workers(scheduler, threads)
+    start = time.perf_counter()
+    crew.start()
+    crew.join()
+    return time.perf_counter() - start
+
+
 def seconds_on_threads(threads: int, cost: float, units: int, reordering: Reordering) -> float:
     """Wall seconds for all units of a stateless operator that hashes for about ``cost`` seconds."""
     block = bytes(1 << 14)
@@ -124,13 +134,9 @@ def seconds_on_threads(threads: int, cost: float, units: int, reordering: Reorde
     scheduler = Scheduler(Flow([only], [], {"only": outputs.extend}, Settings(reordering=reordering)), LastInPipeline())
     for unit in range(units):
         scheduler.offer(only, unit)
-    scheduler.close()
-    crew = Workers(scheduler, threads)
-    start = time.perf_counter()
-    crew.start()
-    crew.join()
+    seconds = seconds_of_workers(scheduler, threads)
     assert outputs == list(range(units))
-    return time.perf_counter() - start
+    return seconds
 
 
 def busy(seconds: float) -> Callable[[], int]:
@@ -173,12 +179,7 @@ def inputs_a_second(figure: int, does: Callable[[], int], threads: int, reorderi
     scheduler = Scheduler(flow, CurrentThroughput())
     for unit in range(units):
         scheduler.offer(only, unit)
-    scheduler.close()
-    crew = Workers(scheduler, threads)
-    start = time.perf_counter()
-    crew.start()
-    crew.join()
-    seconds = time.perf_counter() - start
+    seconds = seconds_of_workers(scheduler, threads)
     assert outputs == list(range(expected))
     return units / seconds
 

@@ -245,7 +245,7 @@ def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[l
     """A function from columns to a list of records.
 
     The values come from such records. So if the constructor of a class does nothing but set its slots, the builder sets
-    them directly (in a third of the time), and a named tuple is made without its constructor (in half of the time); otherwise
+    them directly (in a third of the time), and a named tuple is made without its constructor (in a quarter); otherwise
     it calls the constructor, by position if possible.
     """
     if _is_plain_named_tuple(cls, names):

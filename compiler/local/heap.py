@@ -25,6 +25,9 @@ ARENAS: Final = 4
 """Heaps of the process at most. By itself glibc has one for each thread, up to eight a core, and what one has freed is of no use
 to the others: with the threads of a Kafka client these are 15, of which each keeps some."""
 
+BY_USER: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
+"""Variables by which the user chooses."""
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # <malloc.h>
 
 _USUAL: Final = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
@@ -42,8 +45,7 @@ def _glibc() -> Any:
 
 def _adjustable() -> Any:
     """The C library, if its thresholds are not those of the user."""
-    by_user = any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"))
-    return None if by_user else _glibc()
+    return None if any(name in os.environ for name in BY_USER) else _glibc()
 
 
 class KeptMemory:
@@ -52,7 +54,7 @@ class KeptMemory:
 
     glibc maps each large block anew and gives it back when it is freed, so the kernel fills each page of each temporary column
     with zeros: a quarter of the processor time of simple queries. Inside, blocks up to ``LARGEST`` come from the heap, and up
-    to ``KEPT`` bytes at its end stay there.
+    to ``KEPT`` bytes at its end stay there. The number of heaps stays limited for good: glibc cannot take that back.
     """
 
     def __init__(self, library: Callable[[], Any] = _adjustable) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracetypes.compiler.local import heap
-from tracetypes.compiler.local.heap import ARENAS, KEPT, LARGEST, KeptMemory
+from tracetypes.compiler.local.heap import ARENAS, BY_USER, KEPT, LARGEST, KeptMemory
 
 
 class Library:
@@ -38,8 +38,9 @@ def test_the_first_segment_begins_and_the_last_one_ends_it() -> None:
     assert {value for name, _, value in library.calls[3:] if name == "mallopt"} == {32 << 20, 64 << 20}
 
 
-def test_the_thresholds_of_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+@pytest.mark.parametrize("name", BY_USER)
+def test_what_the_user_has_chosen_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1000000" if name.startswith("MALLOC") else "glibc.malloc.arena_max=2")
     assert heap._adjustable() is None
 
 

@@ -1,0 +1,56 @@
+"""Constant tables become columns, at once where all their values are plain, and otherwise one value after the other."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetypes.compiler.columns.column import Column, take_column
+from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.columns.lookup_tables import entries_of, table_entries, table_keys
+from tracetypes.compiler.tracing.cache_keys import ObjectKey
+from tracetypes.compiler.tracing.expr import Kind
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, String
+
+KINDS = (Boolean(), Integer(), Float(), String())
+ODD = (INT_MAX, INT_MAX + 1, INT_MIN, INT_MIN - 1, "a", "é", "\ud800", "\udc00", "", 1.5, 2.0, True, None)
+"""Values at the bounds of a kind, and halves of a character."""
+
+anything = st.sampled_from(ODD) | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
+contents = (st.text(max_size=3) | st.sampled_from(["\ud800", "\udc00"]), st.integers() | st.sampled_from(ODD[:4]), anything)
+tables: st.SearchStrategy[dict[Any, Any]] = st.sampled_from(contents).flatmap(
+    lambda one: st.dictionaries(one, one, min_size=1, max_size=5)
+)
+
+
+class Entry(NamedTuple):
+    """An entry with a field."""
+
+    content: Any
+
+
+@given(tables, st.sampled_from(KINDS), st.booleans())
+def test_entries_are_those_that_are_looked_at_one_by_one(table: dict[Any, Any], kind: Kind, nested: bool) -> None:
+    path: tuple[str | int, ...] = ("content",) if nested else ()
+    whole: dict[Any, Any] = {key: Entry(value) for key, value in table.items()} if nested else table
+    column = entries_of.__wrapped__(ObjectKey(whole), path, kind)
+    ones = [*table_entries(whole, path, kind), None]
+    undefined = column.undefined.tolist()
+    assert undefined == [one is None for one in ones]
+    for place, one in enumerate(ones):
+        if one is not None:
+            row = take_column(column, np.array([place]))
+            assert values_of(Column(kind, row.values, row.valid), 1) == (values_of(one, 1) if one.kind else [None])
+
+
+@given(tables, st.sampled_from([Integer(), String(), Boolean()]))
+def test_keys_have_the_places_of_those_that_fit(table: dict[Any, Any], kind: Kind) -> None:
+    def fits(key: Any) -> bool:
+        if isinstance(kind, String):
+            return type(key) is str and key.encode(errors="ignore").decode() == key
+        return type(key) in (bool, int, float) and INT_MIN <= key <= INT_MAX and key == int(key)
+
+    assert table_keys(table, kind) == {key: place for place, key in enumerate(table) if fits(key)}
