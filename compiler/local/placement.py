@@ -2,8 +2,8 @@
 
 Python code of operators runs on one core of a process, because of Python's lock (GIL), and on any number of cores in several
 processes. What a batch costs more there, a few hundred microseconds and a copy of its columns, is little beside such code; but
-each process takes half a second of a core to start, and longer where the author's modules import much. So they are started when
-there is surely enough to do: when Python code has taken two seconds and at least half of a core, or when an epoch begins whose
+the first one takes most of a second of a core to start, and each one imports the author's modules. So they are started when there
+is surely enough to do: when Python code has taken two seconds and at least half of a core, or when an epoch begins whose
 files are so large that it will.
 """
 

@@ -54,7 +54,7 @@ class WorkerPool:
         """Those that keep key groups, by number."""
 
     def start(self, readers: int, keepers: int) -> None:
-        """Start so many of each kind at once; they need half a second until they can answer."""
+        """Start so many of each kind at once; the first ones need most of a second until they can answer."""
         with self.lock:
             while len(self.all) - len(self.keepers) < readers:
                 self.readers.append(self._new())

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from tracetypes.compiler.local.fork_server import ForkedProcess, forks
 from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_of
 from tracetypes.compiler.local.prints import show_line
 from tracetypes.errors import RunError
@@ -35,16 +36,12 @@ class WorkerDied(Exception):
         super().__init__(f"worker process {pid} {how}")
 
 
-def _start() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
+def _start() -> tuple[socket.socket, int, ForkedProcess | subprocess.Popen[bytes]]:
     """A new process, with our end of the socket and its lifeline."""
-    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
     ours, theirs = socket.socketpair()
     read_end, lifeline = os.pipe()
-    numbers = theirs.fileno(), read_end
-    program = [sys.executable, *optimized, "-c", _PROGRAM, json.dumps([str(one) for one in sys.path]), *map(str, numbers)]
     try:
-        # A session of its own: Ctrl-C is for the run.
-        process = subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True)
+        process = (ForkedProcess if forks() else _new_python)(theirs.fileno(), read_end)
     except OSError:
         ours.close()
         os.close(lifeline)
@@ -53,6 +50,15 @@ def _start() -> tuple[socket.socket, int, subprocess.Popen[bytes]]:
         theirs.close()
         os.close(read_end)
     return ours, lifeline, process
+
+
+def _new_python(end: int, lifeline: int) -> subprocess.Popen[bytes]:
+    """A process that imports all by itself."""
+    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    numbers = end, lifeline
+    program = [sys.executable, *optimized, "-c", _PROGRAM, json.dumps([str(one) for one in sys.path]), *map(str, numbers)]
+    # A session of its own: Ctrl-C is for the run.
+    return subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=numbers, start_new_session=True)
 
 
 class WorkerProcess:

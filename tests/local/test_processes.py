@@ -61,7 +61,7 @@ ALWAYS: Final = LocalOptions(processes="always", least=5)
 
 @pytest.fixture(scope="module", autouse=True)
 def spare() -> Iterator[list[WorkerProcess]]:
-    """Processes that are idle: the next run takes them, as each needs half a second to start."""
+    """Processes that are idle: the next run takes them, as a new one would have to import this module."""
     idle: list[WorkerProcess] = []
     real = close_all
 
