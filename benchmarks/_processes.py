@@ -14,7 +14,7 @@ import attrs
 
 from tests.spark.test_exactly_once import children, command_of
 
-__all__ = ["Memory", "PeakMemory", "kill_all", "memory"]
+__all__ = ["Memory", "PeakMemory", "cpu", "kill_all", "memory"]
 
 
 @attrs.frozen
@@ -68,6 +68,15 @@ def resident(pid: int) -> float:
 def proportional(pid: int) -> float:
     """Megabytes of a process, what it shares with its like divided among them."""
     return _kilobytes(pid, "smaps_rollup", "Pss:") / 1024
+
+
+def cpu() -> float:
+    """Seconds of a core that this process has used, all below it, and those that any of these has waited for."""
+    ticks = 0
+    for pid in (os.getpid(), *children(os.getpid())):
+        with contextlib.suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _kilobytes(pid: int, file: str, name: str) -> int:

@@ -5,14 +5,13 @@
 ``map``: a hash of each value, straight to the sink. ``keyed``: items in order by key, and a hash with the state of its key.
 ``cheap``: the same without hashes, for what crossing costs. Parquet in, Parquet out, checkpoints on. All sides are compared with
 one worker. Of all runs of a side the least counts. ``cpu``: seconds of all processes of a run. ``crossing``: microseconds of a
-core that an event costs more in processes than with one worker, without the start of the processes (``--parallelism`` times
-``start`` seconds of a core).
+core that an event costs more in processes than with one worker. ``start``: seconds of a core until the first worker process of a
+program can answer; no run that counts has that here.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,17 +24,12 @@ import pyarrow.parquet as pq
 from benchmarks._compare import Setting, alternate, say, scratch, versions
 from benchmarks._counts import FILES
 from benchmarks._opaque import FLOWS
+from benchmarks._processes import cpu
 from benchmarks.keyed_state import make
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.options import LocalOptions, Processes
 
 IMPORT: Final = "import tracetypes.compiler.local.worker_main"
-
-
-def cpu() -> float:
-    """Seconds of this process and of those that it has waited for."""
-    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def rows(path: Path) -> Any:
@@ -88,7 +82,7 @@ def measure(name: str, root: Path, arguments: argparse.Namespace) -> None:
         all={side: [round(one, 2) for one in some] for side, some in seconds.items()},
         speed_up={side: round(wall["one"] / one, 2) for side, one in wall.items()},
         start=round(start, 2),
-        crossing=round((cores["processes"] - cores["one"] - width * start) / arguments.events * 1e6, 2),
+        crossing=round((cores["processes"] - cores["one"]) / arguments.events * 1e6, 2),
         versions=versions(),
     )
 
