@@ -13,7 +13,9 @@ rejected rows are told of once. Rounds go on until there were enough kills.
 With ``--cluster`` these runs go to a standalone master with two workers on this machine (``tests/spark/cluster.py``), and whole
 executors are killed one after the other, where single Python workers are killed otherwise.
 
-With ``--backend local`` there is one process, the driver.
+With ``--backend local`` operators in Python run in worker processes from the first row on. Killed are the driver, the driver with
+all processes below it, one worker process, or the fork server from which they come; in every other start worker processes and
+servers, one after the other (``retried``), while the run goes on.
 
 **Operations.** A round is a life as of ``tests/spark/life.py``, with real processes: between starts files are added, replaced,
 appended to, cut, touched, renamed, removed and put back, and the graph changes; while a run works another one is started, it is
@@ -70,7 +72,9 @@ GRAPHS = {
     "diamond": dags.diamond,
     "ordered": dags.ordered,
 }
-VICTIMS = ("driver", "all", "jvm", "worker")
+VICTIMS = {"spark": ("driver", "all", "jvm", "worker"), "local": ("driver", "all", "server", "worker")}
+PARENTS = {"spark": b"pyspark.daemon", "local": b"multiprocessing.forkserver"}
+"""Of processes that run operators."""
 
 MOST_EXECUTORS = 4
 """Executors that are killed in one start at most: a master gives up a run that lost ten of them without a success."""
@@ -112,7 +116,7 @@ class Round:
     def start(self, *, retries: bool) -> subprocess.Popen[str]:
         """The command line. ``retries``: a task that failed is tried again."""
         command = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.dags:{self.graph}_flow"]
-        command += ["--backend", self.backend]
+        command += ["--backend", self.backend, *(["--processes", "always"] if self.backend == "local" else [])]
         command += ["--files-per-step", "1", "--parallelism", "2", "--checkpoint", str(self.root / "checkpoint")]
         command += ["--late", str(self.root / "late"), "--rejects", str(self.root / "rejects")]
         for source in self.rows:
@@ -134,7 +138,7 @@ class Round:
 
     def attempt(self, *, kill: bool) -> bool:
         """Start it; kill something, or let it come to its end. Is it done?"""
-        retries = kill and self.backend == "spark" and self.chance.random() < 0.5
+        retries = kill and self.chance.random() < 0.5
         process = self.start(retries=retries)
         assert process.stderr is not None
         if retries:
@@ -159,11 +163,14 @@ class Round:
         lines: list[str] = []
         reading = threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True)
         reading.start()
-        victim, most, pause = ("retried", 30, 1.0) if self.cluster is None else ("executor", MOST_EXECUTORS, 10.0)
+        victim, most, pause = ("executor", MOST_EXECUTORS, 10.0) if self.cluster else ("retried", 30, 1.0)
+        pause = 0.2 if self.backend == "local" else pause
         began = self.kills[victim]
         while process.poll() is None and self.kills[victim] < (began if self.cluster else 0) + most:
             time.sleep(pause * (0.1 + self.chance.random() * 0.9))
-            victims = self.workers(process.pid) if self.cluster is None else self.cluster.executors()
+            victims = self.cluster.executors() if self.cluster else self.workers(process.pid)
+            if self.backend == "local" and self.chance.random() < 0.2:
+                victims = self.servers(process.pid)
             if victims:
                 with suppress(ProcessLookupError):
                     os.kill(self.chance.choice(victims), signal.SIGKILL)
@@ -176,7 +183,11 @@ class Round:
         """The processes that run Python for a driver."""
         if self.cluster is not None:
             return self.cluster.python_workers()
-        return [pid for pid, parent in parents(driver).items() if b"pyspark.daemon" in command_of(parent)]
+        return [pid for pid, parent in parents(driver).items() if PARENTS[self.backend] in command_of(parent)]
+
+    def servers(self, driver: int) -> list[int]:
+        """The process from which those are forked."""
+        return [pid for pid, one in parents(driver).items() if one == driver and PARENTS[self.backend] in command_of(pid)]
 
     def is_done(self, process: subprocess.Popen[str], *, must: bool) -> bool:
         """Has it come to its end? ``must``: nothing was done to it."""
@@ -190,16 +201,15 @@ class Round:
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         """End something."""
-        victim = self.chance.choice(VICTIMS) if self.backend == "spark" else "driver"
+        victim = self.chance.choice(VICTIMS[self.backend])
         below = {pid: command_of(pid) for pid in children(process.pid)}
         victims = {
             "driver": [process.pid],
             "all": [process.pid, *below],
             "jvm": [pid for pid, command in below.items() if b"java" in command],
-            "worker": [pid for pid, command in below.items() if b"pyspark.daemon" in command][-1:],
+            "worker": self.workers(process.pid)[-1:],
+            "server": self.servers(process.pid),
         }[victim]
-        if victim == "worker" and self.cluster is not None:
-            victims = self.workers(process.pid)[-1:]
         for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
