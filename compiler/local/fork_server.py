@@ -26,7 +26,8 @@ import attrs
 
 __all__ = ["ForkedProcess", "forks"]
 
-_PRELOAD: Final = [__name__, "tracetypes.compiler.local.worker_main"]
+_PRELOAD: Final = [__name__, "tracetypes.compiler.local.worker_main", "tracetypes.stdlib", "pandas"]
+"""Arrow imports pandas, where that is installed, with its first array of Python objects."""
 
 _server: list[forkserver.ForkServer] = []
 """At most one."""

@@ -3,6 +3,7 @@ behind."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -201,6 +202,7 @@ class Surroundings(OpStateless[Unit, Hit, str, str]):
         emit("pid", str(os.getpid()))
         emit("number", str(np.random.random()))
         emit("interrupts", str(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+        emit("imported before", str(gc.get_freeze_count() > 50_000))
         os.write(1, b"written\n")
 
 
@@ -242,6 +244,7 @@ def test_a_process_is_as_the_run_is_now(
             "input": {"b''"},
             "group": {"True"},
             "interrupts": {"False"},
+            "imported before": {"True"},
         }
         assert capfd.readouterr().out == "written\n" * 2
     assert len(numbers) == 4
