@@ -89,6 +89,8 @@ class _Orders:
         os.environ.clear()
         os.environ.update(self.environment)
         time.tzset()
+        if "numpy.random" in sys.modules:
+            sys.modules["numpy.random"].seed()  # otherwise all processes would draw the same numbers
         from tracetypes.compiler.local.worker_main import main
 
         main(end, lifeline)
