@@ -183,14 +183,15 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
         "        native    flat_map",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
+        "        Arrow     SORT (fused)",
+        "        Arrow     interpolate",
+        "    from stage 0",
+        "        native    key_by",
         "        Python    SORT (fused)",
         "                  because the function by= is called per item; numbers, times and text that it returns are sorted as "
         "columns",
-        "        Python    interpolate",
-        "                  because the items of a key are taken one after the other",
-        "    from stage 0",
-        "        native    key_by",
         "        Python    time_window",
+        "                  because the items of a key are taken one after the other",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
@@ -292,7 +293,7 @@ straight.sink("out", rows)
 
 OPERATORS = {
     "flat_map": "native",
-    "interpolate": "Python",
+    "interpolate": "native",
     "key_by": "native",
     "time_window": "Python",
 }

@@ -20,6 +20,7 @@ from tracetypes.choices import Choice
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
+from tracetypes.interpolation import Interpolation
 from tracetypes.markers import Marker
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
@@ -127,6 +128,10 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         gets no items; None for never. Markers before it are left out where nothing else comes. Pure optimisation, for long
         silences: an operator that does not define it is asked at each marker. A law tests it."""
         raise NotImplementedError
+
+    def _interpolates(self) -> Interpolation[V] | None:
+        """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
+        return None
 
 
 @attrs.frozen

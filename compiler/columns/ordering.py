@@ -26,7 +26,19 @@ from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
-from tracetypes.records import INT_MAX, Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp, UnitValue
+from tracetypes.records import (
+    INT_MAX,
+    INT_MIN,
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+)
 from tracetypes.sort_keys import Desc
 
 __all__ = ["Pairs", "Runs", "Sorter", "array_of_runs", "canonical_columns", "codes_of", "codes_of_objects", "place_columns"]
@@ -122,21 +134,19 @@ class Sorter:
             positions = list(map(self.by, values))
         except Exception:
             raise Undefined(0) from None  # who sorts them one by one finds out which
-        marks = _packed([*codes, *_columns_of(positions)])
-        order = np.lexsort(marks[::-1])
-        equal = np.ones(max(len(order) - 1, 0), np.bool_)
-        for mark in marks:
-            ranked = mark[order]
-            equal &= ranked[1:] == ranked[:-1]
-        if not equal.any():
-            return order
-        tied = np.zeros(len(order), np.bool_)
-        tied[1:] = equal
-        tied[:-1] |= equal
-        group = np.concatenate([[0], np.cumsum(~equal)])[tied]
-        rows = order[tied]
-        order[tied] = rows[self._among_ties(group, rows, values, column)]
-        return order
+        return _rows_by([*codes, *_columns_of(positions)], lambda group, rows: self._among_ties(group, rows, values, column))
+
+    def rows_of_columns(self, codes: Sequence[Any], place: Columns, values: Columns) -> Any:
+        """:meth:`rows` for values as columns. ``place``: what ``by`` gives for them. Raises :class:`Undefined`, also for NaN."""
+        places = place_columns(place)
+        if any(len(one) and (one.max() == INT_MAX or one.min() == INT_MIN) for one in places):
+            raise Undefined(0)  # NaN, which the definition refuses, or an integer that looks like it
+
+        def among_ties(group: Any, rows: Any) -> Any:
+            columns = canonical_columns(take(values, rows), len(rows))
+            return np.lexsort(_packed([group, *columns])[::-1])
+
+        return _rows_by([*codes, *places], among_ties)
 
     def _among_ties(self, group: Any, rows: Any, values: list[Any], column: Callable[[], Any]) -> Any:
         """The order of some rows by group, then by the canonical order of their values."""
@@ -147,6 +157,26 @@ class Sorter:
             groups, whole = group.tolist(), self.whole
             places = [(at, whole(values[row])) for at, row in zip(groups, rows.tolist(), strict=True)]
             return np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+
+
+def _rows_by(columns: Sequence[Any], among_ties: Callable[[Any, Any], Any]) -> Any:
+    """The rows (int64) by columns, of which the first one counts most. ``among_ties``: the order of rows that they do not tell
+    apart, given the group and the number of each."""
+    marks = _packed(columns)
+    order = np.lexsort(marks[::-1])
+    equal = np.ones(max(len(order) - 1, 0), np.bool_)
+    for mark in marks:
+        ranked = mark[order]
+        equal &= ranked[1:] == ranked[:-1]
+    if not equal.any():
+        return order
+    tied = np.zeros(len(order), np.bool_)
+    tied[1:] = equal
+    tied[:-1] |= equal
+    group = np.concatenate([[0], np.cumsum(~equal)])[tied]
+    rows = order[tied]
+    order[tied] = rows[among_ties(group, rows)]
+    return order
 
 
 # ------------------------------------------------------------------------------------------------- columns to sort by

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import choices_of, sums_only
+from tracetypes.compiler.plan.facts import choices_of, interpolation_of, sums_only
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
@@ -230,6 +230,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
+        native = native or interpolation_of(stage) is not None
         why = None if native else _why(stage, at)
         name = _step(stage, at)
         yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracetypes.compiler.analysis.choices import TracedChoice
+from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
@@ -11,7 +12,7 @@ from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply
 from tracetypes.templates import OpKeyedUnordered, overrides
 
-__all__ = ["choices_of", "column_monoid", "emits_at_markers", "is_on_grid", "is_straight", "sums_only"]
+__all__ = ["choices_of", "column_monoid", "emits_at_markers", "interpolation_of", "is_on_grid", "is_straight", "sums_only"]
 
 
 def sums_only(stage: Stage) -> bool:
@@ -32,6 +33,12 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
     columns cannot tell."""
     choices = stage.steps[0].choices if sums_only(stage) and column_monoid(stage) is None else ()
     return () if isinstance(choices, Opaque) else choices
+
+
+def interpolation_of(stage: Stage) -> TracedInterpolation | None:
+    """The two steps of a stage, if they are a sort and an interpolation that run over columns."""
+    traced = stage.interpolation
+    return None if isinstance(traced, Opaque) or emits_at_markers(stage.region) else traced
 
 
 def emits_at_markers(region: Region) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 
 from tracetypes.compiler.analysis.choices import TracedChoice
+from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
@@ -55,6 +56,7 @@ _UNTRACED: Final = Opaque("it was not traced")
 _NO_MONOID: Final = Opaque("it has none")
 _NOT_KEYED: Final = Opaque("it has no monoid")
 _NO_CHOICES: Final = Opaque("it needs all of its items")
+_NO_INTERPOLATION: Final = Opaque("it is no interpolation")
 
 
 @final
@@ -200,7 +202,7 @@ class Stage:
     """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks. ``tumbles``:
     the first operator answers whole windows of this size and offset, so that items come with the end of their window for that of
     their block. ``pane``: the first operator runs on blocks of this size and offset, into which those of the markers are
-    joined."""
+    joined. ``interpolation``: the two steps of the stage, where they are a sort and an interpolation that run over columns."""
 
     number: int
     region: Region
@@ -210,6 +212,7 @@ class Stage:
     parallelism: int
     tumbles: tuple[int, int] | None = None
     pane: tuple[int, int] | None = None
+    interpolation: TracedInterpolation | Opaque = _NO_INTERPOLATION
 
     @property
     def joined(self) -> tuple[int, int] | None:

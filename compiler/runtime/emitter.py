@@ -135,6 +135,10 @@ class ToStage(PathOutput):
         """Take the output of a block."""
         self._pend(flowing, marker.micros, range(len(flowing.values)))
 
+    def positions(self, ends: Any, places: Any) -> Any:
+        """Of items by block: their places in their blocks (int64)."""
+        return np.arange(len(ends)) - np.searchsorted(ends, ends)
+
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         return self.partitioner.columns(None, flow, ends, positions)
 
@@ -179,6 +183,10 @@ class ToSink(PathOutput):
             self.end, self.position = marker.micros, 0
             for key, value in emitted_at_marker(self.region, marker, {0}):
                 self.put(key, value)
+
+    def positions(self, ends: Any, places: Any) -> Any:
+        """Of items by block and key: ``places``, their places among those of their key."""
+        return places
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         keys = to_arrow(self.stream.key, flow.key, flow.count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,16 @@ from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import Items, Piece
-from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, Objects, OpenBlocks, Placing
+from tracetypes.compiler.runtime.open_blocks import (
+    Arrived,
+    Coming,
+    Due,
+    Flows,
+    Objects,
+    OpenBlocks,
+    Placing,
+    runs_by_block,
+)
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType
@@ -81,7 +90,6 @@ class TableBlocks(OpenBlocks):
         return blocks
 
 
-@final
 class SortedBlocks(TableBlocks):
     """The same for a stage that sorts first: many blocks at once."""
 
@@ -92,16 +100,26 @@ class SortedBlocks(TableBlocks):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
-        blocks, start = self._sorted(max(coming))
+        table = self.table(max(coming))
+        return self.sorted(table, coming)
+
+    def table(self, last: int) -> tuple[Any, Any, Any] | None:
+        """What is held for blocks up to ``last``, as one table: ends (int64), keys and values; None for nothing. It is held no
+        longer."""
+        ready = self.ready(last)
+        if not ready:
+            return None
+        ends, keys, values = zip(*ready, strict=True)
+        return np.concatenate(ends), pa.concat_arrays(keys), pa.concat_arrays(values)
+
+    def sorted(self, table: tuple[Any, Any, Any] | None, coming: Coming) -> Objects:
+        """The blocks of a table as objects, sorted if they can be."""
+        blocks, start = ({}, 1) if table is None else self._sorted(*table)
         return Objects(((end, blocks.get(end, Runs([], [], []))) for end in coming), start)
 
-    def _sorted(self, last: int) -> tuple[dict[int, Runs], int]:
-        """What was held for blocks that end, by block and key, and how many operators are done."""
-        takes, ready = self.takes, self.ready(last)
-        if not ready:
-            return {}, 1
-        blocks = np.concatenate([one[0] for one in ready])
-        keys, column = pa.concat_arrays([one[1] for one in ready]), pa.concat_arrays([one[2] for one in ready])
+    def _sorted(self, blocks: Any, keys: Any, column: Any) -> tuple[dict[int, Runs], int]:
+        """Items by block and key, and how many operators are done."""
+        takes = self.takes
         codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
         try:
             rows, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
@@ -113,11 +131,4 @@ class SortedBlocks(TableBlocks):
         counts = np.diff(starts, append=len(rows)).tolist()
         keys = from_array(takes.key, keys.take(pa.array(rows[starts])))
         values = list(map(values.__getitem__, rows.tolist()))
-        tables = {}
-        run_of = [*(np.flatnonzero(np.diff(blocks[starts])) + 1).tolist(), len(starts)]
-        first = 0
-        for end in run_of:
-            at, to = int(starts[first]), int(starts[end]) if end < len(starts) else len(rows)
-            tables[int(blocks[at])] = Runs(keys[first:end], counts[first:end], values[at:to])
-            first = end
-        return tables, done
+        return runs_by_block(blocks[starts], keys, counts, values), done

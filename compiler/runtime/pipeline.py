@@ -53,7 +53,7 @@ class Pipeline:
         """Take the blocks that close."""
         match due:
             case Flows():
-                if due.start == len(self.runs) and self.emitter.columns(due.flows):
+                if due.start == len(self.runs) and self.emitter.columns(due.flows, self._positions(due)):
                     epoch.emitted += due.count
                     if due.start:
                         epoch.flowed[due.start] += due.count
@@ -65,6 +65,10 @@ class Pipeline:
                 pass
         for end, flowing in due.blocks:
             self._block(states, flowing, Marker(end), due.start, epoch)
+
+    def _positions(self, due: Flows) -> Any:
+        """The positions (int64) of ordered items; None for others."""
+        return None if due.places is None else self.emitter.positions(due.flows[0][1], due.places)
 
     def _block(self, states: list[Any], flowing: Any, marker: Marker, start: int, epoch: Epoch) -> None:
         """A block through the operators from ``start``, and out."""

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import emits_at_markers
+from tracetypes.compiler.plan.facts import emits_at_markers, interpolation_of
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
@@ -30,6 +30,7 @@ from tracetypes.compiler.runtime.blocks import Lists, PositionBlock, folded_by
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
+from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks, InterpolationCheck
 from tracetypes.compiler.runtime.messages import (
     NOWHERE,
     Aggregates,
@@ -90,7 +91,12 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
     if first is None and as_columns and not marked:
         return partial(TableBlocks, takes)
     if first is not None and isinstance(first.node, Sort) and not marked:
-        return partial(SortedBlocks, takes, sorter=Sorter(first.node, takes.value))
+        sorter = Sorter(first.node, takes.value)
+        traced = interpolation_of(stage)
+        if traced is None:
+            return partial(SortedBlocks, takes, sorter=sorter)
+        check = None if verifier is None else InterpolationCheck(verifier, traced, takes)
+        return partial(InterpolatedBlocks, takes, sorter=sorter, traced=traced, check=check)
     at_markers = AtMarkers.of(stage.region, groups)
     if first is None or folded is None:
         buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()

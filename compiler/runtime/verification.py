@@ -48,7 +48,7 @@ from tracetypes.nodes import Apply
 from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["FIRST", "Verifier", "verified"]
+__all__ = ["FIRST", "Verifier", "outcome", "verified"]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
@@ -163,7 +163,7 @@ class Verifier:
         key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
         for at in range(len(rows)):
             out.clear()
-            raised, _ = _outcome(op.on_item, key(at), value(at), emit)
+            raised, _ = outcome(op.on_item, key(at), value(at), emit)
             self.compare(name, "on_item", traced[at], (raised, list(out)), partial(sample.shown, at))
 
     def key(
@@ -208,7 +208,7 @@ class Verifier:
             sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
             value = sample.argument(schema, ("value",))
             for at in range(len(rows)):
-                self.compare(name, argument, traced[at], _outcome(function, value(at)), partial(sample.shown, at))
+                self.compare(name, argument, traced[at], outcome(function, value(at)), partial(sample.shown, at))
 
     # ------------------------------------------------------------------------------------- keyed operators
 
@@ -268,7 +268,7 @@ class Verifier:
 
         key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
         traced = objects(monoid, [take_column(column, both) for column in lifted], count)
-        aggs = [_outcome(op.lift, key(at), value(at)) for at in range(count)]
+        aggs = [outcome(op.lift, key(at), value(at)) for at in range(count)]
         for at, python in enumerate(aggs):
             self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
         if whole:
@@ -287,7 +287,7 @@ class Verifier:
 
         inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
         describe = partial(sample.shown, int(np.searchsorted(both, last)))
-        self.compare(name, "combine", together, _outcome(combine), describe, inexact=inexact)
+        self.compare(name, "combine", together, outcome(combine), describe, inexact=inexact)
 
     def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[ClosedKeys], None]:
         """A function that sees the keys of a block that closes."""
@@ -314,12 +314,12 @@ class Verifier:
         emit = conforming_emit(op, keyed.gives, lambda key, value: out.append((key, value)))
         traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
         for at, (key, old, agg, new) in enumerate(zip(keys, olds, aggs, news, strict=True)):
-            updated = _outcome(op.update_state, old, agg)
+            updated = outcome(op.update_state, old, agg)
             self.compare(
                 name, "update_state", new, updated, partial("key {!r}, state {!r}, {!r}".format, key, old, agg)
             )
             out.clear()
-            raised, _ = _outcome(op.on_marker, new, key, marker, emit)
+            raised, _ = outcome(op.on_marker, new, key, marker, emit)
             python = raised, list(out)
             self.compare(
                 name, "on_marker", traced[at], python, partial("key {!r}, state {!r}, {}".format, key, new, marker)
@@ -342,7 +342,8 @@ Outcome: TypeAlias = tuple[str | None, Any]
 """What Python raised, else what it answered."""
 
 
-def _outcome(function: Callable[..., Any], *args: Any) -> Outcome:
+def outcome(function: Callable[..., Any], *args: Any) -> Outcome:
+    """What Python answers."""
     try:
         return None, function(*args)
     except Exception as error:

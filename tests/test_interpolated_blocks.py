@@ -1,0 +1,417 @@
+"""Sorting and interpolation over columns: what a key group emits, counts and keeps is what the operators would.
+
+Whole runs are compared with the interpreter. In them each epoch of a stage that runs over columns is run again, from the same
+state and messages, by the operators in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracetypes import Checked, Dataflow, OperatorFailed, U, check, desc, every, interpret_rows, sort
+from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
+from tracetypes.compiler.analysis.pickles import dumps, loads
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.plan.in_python import in_python, names_of
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks
+from tracetypes.compiler.runtime.interpolation import filled as filled_columns
+from tracetypes.compiler.runtime.messages import Difference, Items, Rows, Verified
+from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.trial.simulate import simulate
+from tracetypes.edges import EdgeType
+from tracetypes.stdlib import diff, interpolate, key_by, map_values
+from tracetypes.stdlib.ordered import Interpolate
+from tracetypes.trace import stream_type
+
+
+@attrs.frozen
+class Reading:
+    room: str
+    ts: int
+    x: float
+    n: int = 0
+    note: str | None = None
+
+
+def second(reading: Reading) -> int:
+    return reading.ts
+
+
+def x_of(reading: Reading) -> float:
+    return reading.x
+
+
+def made(reading: Reading, ts: int, x: float) -> Reading:
+    return Reading(reading.room, ts, x, reading.n, "made")
+
+
+def made_of_text(reading: Reading, ts: int, x: float) -> Reading:
+    return Reading(reading.room[::-1] or str({reading.note}), ts, x)
+
+
+def triple(reading: Reading, ts: int, x: float) -> Reading:
+    """Python computes it beyond 64 bits on the way, columns do not."""
+    return Reading(reading.room, ts, x, reading.n * 3 // 3)
+
+
+def raising(reading: Reading, ts: int, x: float) -> Reading:
+    return Reading(reading.room, ts, 1 / (ts % 3), reading.n)
+
+
+def half_up(reading: Reading) -> float:
+    return reading.x / 2
+
+
+def whole(reading: Reading) -> str:
+    return repr(reading)
+
+
+Build = Callable[[Any], Any]
+
+
+def filled(**more: Any) -> Build:
+    by = more.pop("by", second)
+    fill = interpolate(**{"time": second, "number": x_of, "make": made, **more})
+    return lambda source: source.through(sort(by=by)).through(fill)
+
+
+def then(first: Build, *ops: Any) -> Build:
+    def build(source: Any) -> Any:
+        stream = first(source)
+        for op in ops:
+            stream = stream.through(op)
+        return stream
+
+    return build
+
+
+BUILDS: dict[str, Build] = {
+    "every second": filled(),
+    "steps and gaps": filled(step=3, max_gap=7),
+    "no gap": filled(max_gap=0),
+    "by number": filled(by=lambda reading: (desc(reading.x), reading.ts)),
+    "ties": filled(by=lambda reading: reading.ts // 4),
+    "beyond": filled(make=triple),
+    "in Python behind": then(filled(), map_values(whole, to=str)),
+    "columns behind": then(filled(), map_values(half_up)),
+    "another stage": then(filled(), key_by(lambda _, reading: reading.room + "!", to=str), sort(by=second), diff(x_of)),
+    "restored": then(filled(), diff(x_of)),
+}
+
+
+def flow_of(build: Build) -> Checked:
+    flow = Dataflow("interpolated")
+    markers: Any = every(seconds=10, time=second, delay=15)
+    source = flow.source("in", U[str, Reading], key=lambda reading: reading.room, markers=markers)
+    flow.sink("out", build(source))
+    return check(flow)
+
+
+def all_in_python(one: Plan) -> Plan:
+    return in_python(one, list(names_of(one).values()))
+
+
+@attrs.frozen
+class Compiled:
+    """A dataflow and its plans: of one key group and of several, and with as many stages as can be."""
+
+    checked: Checked
+    plans: tuple[Plan, ...]
+
+    @classmethod
+    def of(cls, build: Build) -> Compiled:
+        checked = flow_of(build)
+        kinds = ((1, 1, True), (2, 3, True), (1, 1, False))
+        return cls(checked, tuple(plan(checked, parallelism=n, key_groups=m, fuse=fuse) for n, m, fuse in kinds))
+
+    def agrees(self, rows: list[Reading], seed: int, *, changing: bool = False) -> None:
+        """A run of one of the plans tells the definition's trace. ``changing``: from one epoch on in Python, from another again
+        over columns, with the states of each other."""
+        wanted = run_of(lambda: interpret_rows(self.checked, {"in": rows})[0]["out"])
+        one = self.plans[seed % len(self.plans)]
+        plans = [all_in_python(one), one, all_in_python(one)] if changing else []
+        steps, pieces = 1 + seed % 5, 1 + seed % 4
+        found = run_of(lambda: simulate(one, {"in": rows}, seed=seed, steps=steps, pieces=pieces, then=plans).trace)
+        assert repr(found) == repr(wanted) if isinstance(wanted, OperatorFailed) else found == wanted
+
+
+def run_of(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except OperatorFailed as error:
+        return error
+
+
+@cache
+def compiled(name: str) -> Compiled:
+    return Compiled.of(BUILDS[name])
+
+
+# ------------------------------------------------------------------------------------------------ every epoch, twice
+
+
+def told(messages: list[Any]) -> dict[Any, list[str]]:
+    """What messages hold, in order: rows for the sink, or for each key group of the next stage."""
+    found: dict[Any, list[str]] = {}
+    for message in messages:
+        match message.body:
+            case Rows(batch=batch) | Items(batch=batch):
+                table: Any = pa.Table.from_batches([batch])
+                lines = map(repr, zip(*[column.to_pylist() for column in table.columns], strict=True))
+                found.setdefault((message.group, type(message.body)), []).extend(lines)
+            case Verified():
+                pass
+            case _:
+                found.setdefault((message.group, None), []).append(repr(message.body))
+    return found
+
+
+def kept(operators: list[Any]) -> list[Any]:
+    return [list(map(repr, one.items())) if isinstance(one, dict) else one for one in operators]
+
+
+@pytest.fixture(autouse=True)
+def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Runs epochs twice; counts those that ran over columns."""
+    seen = Counter[str]()
+    step, interpolated = StageKernel.step, InterpolatedBlocks._interpolated
+    monkeypatch.setattr(limits, "MANY", 1)
+    made: dict[int, Any] = {}
+
+    def plans_of(kernel: StageKernel, one: Plan, stage: Any, **more: Any) -> None:
+        init(kernel, one, stage)
+        made[id(kernel)] = one, stage
+
+    init = StageKernel.__init__
+
+    def counted(self: InterpolatedBlocks, *table: Any) -> Any:
+        try:
+            result = interpolated(self, *table)
+        except Undefined:
+            seen["refused"] += 1
+            raise
+        seen["columns"] += 1
+        seen["items"] += result.count
+        return result
+
+    def stepped(self: StageKernel, state: Any, group: int, messages: Any) -> Iterator[Any]:
+        taken, (one, stage) = list(messages), made[id(self)]
+        if isinstance(stage.interpolation, Opaque):
+            yield from step(self, state, group, taken)
+            return
+        again = loads(dumps(state))
+        other = all_in_python(one)
+        python = StageKernel(other, other.stages[stage.number])
+        assert isinstance(other.stages[stage.number].interpolation, Opaque)
+        wanted = run_of(lambda: list(step(python, again, group, taken)))
+        found = run_of(lambda: list(step(self, state, group, taken)))
+        if isinstance(wanted, OperatorFailed):
+            assert repr(found) == repr(wanted)
+            raise found
+        yield from found
+        assert told(found) == told(wanted)
+        assert kept(state.operators) == kept(again.operators)
+        assert self.metrics(state, group, 0) == python.metrics(again, group, 0)
+
+    monkeypatch.setattr(StageKernel, "__init__", plans_of)
+    monkeypatch.setattr(InterpolatedBlocks, "_interpolated", counted)
+    monkeypatch.setattr(StageKernel, "step", stepped)
+    return seen
+
+
+# ------------------------------------------------------------------------------------------------ runs
+
+FLOATS = (0.0, -0.0, 0.1, 1 / 3, -7.25, 1e16, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf)
+NUMBERS = st.sampled_from((0, 1, -5, 2**40, 2**62, -(2**63)))
+
+
+def readings(floats: tuple[float, ...] = FLOATS) -> st.SearchStrategy[list[Reading]]:
+    """A few blocks of a few keys, out of order, some items late, some in one second."""
+    rooms, notes = st.sampled_from(("a", "b", "", "é")), st.sampled_from((None, "", "é"))
+    one = st.builds(Reading, rooms, st.integers(0, 20), st.sampled_from(floats), NUMBERS, notes)
+    return st.lists(one, max_size=24).map(
+        lambda rows: [attrs.evolve(row, ts=row.ts + 2 * at) for at, row in enumerate(rows)]
+    )
+
+
+SEEDS = st.integers(0, 999)
+
+
+def several(function: Any) -> Any:
+    return settings(max_examples=max(settings().max_examples // 4, 5))(function)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@several
+@given(rows=readings(), seed=SEEDS, changing=st.booleans())
+def test_runs(name: str, rows: list[Reading], seed: int, changing: bool) -> None:
+    if name == "by number":  # the order of NaN is an error
+        rows = [row for row in rows if row.x == row.x]
+    compiled(name).agrees(rows, seed, changing=changing)
+
+
+TAME = [Reading("ab"[at % 2], at + at % 3, at / 4, at, None if at % 3 else "note") for at in range(48)]
+"""Nothing here is beyond what columns hold."""
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@pytest.mark.parametrize("seed", [0, 1, 2, 8])
+def test_columns_are_used(name: str, seed: int, twice: Counter[str]) -> None:
+    """A fall-back gives right answers, too."""
+    one = compiled(name)
+    (steps, traced) = len(one.plans[seed % 3].stages[0].steps), one.plans[seed % 3].stages[0].interpolation
+    assert isinstance(traced, TracedInterpolation) == (steps == 2)
+    assert steps == 2 or name == "restored"
+    one.agrees(TAME, seed)
+    assert twice["items"] >= (len(TAME) if steps == 2 else 0)
+    assert not twice["refused"]
+
+
+@pytest.mark.parametrize("ts", [2**53 - 1, 2**53, -(2**53), 2**62, -(2**63), 2**63 - 1])
+def test_times_that_floats_do_not_have(ts: int) -> None:
+    """The source has times of its own."""
+    flow = Dataflow("far")
+    source = flow.source(
+        "in", U[str, Reading], key=lambda reading: reading.room, markers=every(seconds=10, time=lambda r: r.n)
+    )
+    fill = interpolate(time=second, number=x_of, make=made, max_gap=3)
+    flow.sink("out", source.through(sort(by=second)).through(fill))
+    checked = check(flow)
+    near = max(min(ts, 2**63 - 3), -(2**63) + 2)
+    rows = [Reading("a", near + at - 2, at / 3, 5 * at) for at in (0, 1, 2, 4)] + [Reading("a", -near, 0.5, 30)]
+    (wanted,) = interpret_rows(checked, {"in": rows})[0].values()
+    assert simulate(plan(checked), {"in": rows}, seed=1, steps=2).trace == wanted
+
+
+def test_errors_are_those_of_the_operator(twice: Counter[str]) -> None:
+    with pytest.raises(OperatorFailed) as caught:
+        simulate(Compiled.of(filled(make=raising)).plans[0], {"in": TAME}, seed=0)
+    assert "ZeroDivisionError" in str(caught.value)
+    assert not twice["columns"]
+
+
+def test_NaN_has_no_place(twice: Counter[str]) -> None:
+    one = Compiled.of(filled(by=x_of))
+    rows = [attrs.evolve(row, x=math.nan if row.ts == 20 else row.x) for row in TAME]
+    with pytest.raises(OperatorFailed):
+        simulate(one.plans[0], {"in": rows}, seed=0, steps=1)
+    assert not twice["columns"]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        filled(make=made_of_text),
+        filled(number=lambda reading: reading.n),
+        filled(time=lambda reading: {reading.ts}.pop()),
+        filled(by=lambda reading: repr(reading)),
+    ],
+    ids=["make", "number", "time", "by"],
+)
+def test_what_cannot_be_traced_is_left_to_the_operator(build: Build, twice: Counter[str]) -> None:
+    one = Compiled.of(build)
+    assert all(isinstance(each.stages[0].interpolation, Opaque) for each in one.plans)
+    one.agrees(TAME, 0)
+    assert not twice["columns"]
+
+
+def test_nothing_has_changed_where_columns_cannot_tell(twice: Counter[str]) -> None:
+    """Between two readings a number leaves 64 bits, which Python does not mind."""
+    rows = [attrs.evolve(row, n=2**62 if row.ts == 31 else 0) for row in TAME]
+    for seed in (0, 1, 2, 9, 10):
+        compiled("beyond").agrees(rows, seed)
+    assert twice["refused"]
+    assert twice["columns"]
+
+
+class Half(Interpolate[Any, Reading]):
+    """Does something else."""
+
+    def on_item(self, state: Any, key: Any, value: Reading, emit: Any) -> Any:
+        emit(value)
+        return super().on_item(state, key, value, lambda one: None)
+
+
+@attrs.frozen
+class Listed:
+    ts: int
+    x: float
+    all: list[int]
+
+
+def ts_of(one: Listed) -> int:
+    return one.ts
+
+
+def number_of(one: Listed) -> float:
+    return one.x
+
+
+def listed(one: Listed, ts: int, x: float) -> Listed:
+    return Listed(ts, x, one.all)
+
+
+FILL: Any = Interpolate[Any, Reading](second, x_of, made)
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "why"),
+    [
+        (FILL, Reading, "none"),
+        (Half(second, x_of, made), Reading, "it is no interpolation"),
+        (attrs.evolve(FILL, step=0), Reading, "no whole number"),
+        (attrs.evolve(FILL, max_gap=1.5), Reading, "no whole number"),
+        (Interpolate[Any, Listed](ts_of, number_of, listed), Listed, "hold lists"),
+    ],
+)
+def test_what_is_no_interpolation_over_columns(op: Any, value: Any, why: str) -> None:
+    stream = stream_type(EdgeType(True, str, value))
+    found = interpolation_in(second, op, stream, stream)
+    reason = found.reason if isinstance(found, Opaque) else "none"
+    assert why in reason
+
+
+@pytest.mark.parametrize(
+    "state", [{"a": None}, {"a": (TAME[0], 0, 1)}, {"a": (TAME[0], 2**70, 1.0)}, {"a": [TAME[0], 0, 1.0]}]
+)
+def test_states_that_columns_cannot_hold(
+    state: dict[str, Any], twice: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one, *_) = compiled("every second").plans
+    fresh = StageKernel.fresh
+
+    def with_state(self: StageKernel) -> Any:
+        made = fresh(self)
+        made.operators[1] = dict(state)
+        return made
+
+    monkeypatch.setattr(StageKernel, "fresh", with_state)
+    simulate(one, {"in": [attrs.evolve(row, room="a") for row in TAME]}, seed=0, steps=1)
+    assert twice["refused"]
+
+
+def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*args: Any) -> Any:
+        found = right(*args)
+        return attrs.evolve(found, number=found.number + 1)
+
+    right = filled_columns
+    monkeypatch.setattr("tracetypes.compiler.runtime.interpolated_blocks.filled", wrong)
+    with pytest.raises(Difference) as caught:
+        simulate(compiled("every second").plans[0], {"in": TAME}, seed=0)
+    assert caught.value.operator.endswith("interpolate")
+    assert caught.value.method == "on_item"
