@@ -27,7 +27,7 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial import simulate
-from tracetypes.conformance import conformer, positive_zeros
+from tracetypes.conformance import conformer, key_problem, positive_zeros
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import interpret_rows, sort_order
 from tracetypes.nodes import Sort
@@ -158,8 +158,9 @@ def test_runs_are_items_by_key(items: list[tuple[str, int]]) -> None:
 
 @given(data=st.data(), schema=schemas())
 def test_codes_are_equal_for_equal_keys(data: DataObject, schema: Schema) -> None:
-    keys = [positive_zeros(schema, one) for one in data.draw(st.lists(values(schema), min_size=1, max_size=6))]
-    if any(one != one for one in keys) or not _hashable(keys):
+    some = data.draw(st.lists(values(schema), max_size=6))
+    keys = [positive_zeros(schema, one) for one in some if key_problem(schema, one) is None]
+    if not keys or not _hashable(keys):
         return
     whole = canonical(schema)
     for codes in (codes_of(schema, array(schema, keys)).tolist(), codes_of_objects(keys).tolist()):
