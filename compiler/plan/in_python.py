@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import choices_of, column_monoid, sums_only
+from tracetypes.compiler.plan.facts import choices_of, column_monoid, interpolation_of, sums_only
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -47,6 +47,8 @@ def stage_calls_python(plan: Plan, stage: Stage) -> bool:
     behind += [(link, _is_opaque(link)) for link in links(plan.region)]
     if any(calls and isinstance(link, StageLink) and link.leaf.stage == stage.number for link, calls in behind):
         return True
+    if interpolation_of(stage) is not None:
+        return False
     steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
     return any(at or isinstance(step.keyed, Opaque) or not sums_only(stage) for at, step in steps)
 
