@@ -36,7 +36,7 @@ SUITES: Final = (
     ),
     Suite("Kafka and Delta", 260, ("spark/test_kafka.py", "spark/test_tables.py", "test_tables.py", "test_topics.py")),
     Suite("answers on Spark", 640, ("spark/*.py",)),
-    Suite("local backend", 280, ("local/*.py",)),
+    Suite("local backend", 350, ("local/*.py",)),
     Suite("library", 260, ("stdlib/*.py",)),
     Suite(
         "examples and pages",
