@@ -102,6 +102,7 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
     """Let the Java process end before this one does."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _say_no_more()
     for one in (process, watch):
         with suppress(OSError):
             if one.stdin is not None:
@@ -113,11 +114,19 @@ def _end(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> No
             one.wait()
 
 
+def _say_no_more() -> None:
+    """Do not tell the Java process what Python has forgotten: a thread of py4j does, and prints a traceback if Java ends
+    meanwhile."""
+    if SparkContext._gateway is not None:
+        SparkContext._gateway._gateway_client.is_connected = False
+
+
 def end(spark: SparkSession, patience: float) -> None:
     """Stop a session and let its Java process end, killed where it takes longer than so many seconds. No session can be started
     in this process behind it."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     spark.stop()
+    _say_no_more()
     if process is not None and process.stdin is not None:
         process.stdin.close()
         try:

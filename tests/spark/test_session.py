@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.spark import java
 from tracetypes.compiler.spark.session import _chosen, _sockets
 
 ENABLED, FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
@@ -20,6 +25,17 @@ def test_workers_are_reached_through_unix_domain_sockets(spark: SparkSession) ->
     folder = Path(context.getConf().get(FOLDER, ""))
     assert folder.stat().st_mode & 0o077 == 0
     assert any(one.is_socket() for one in folder.iterdir())
+
+
+def test_java_hears_nothing_more_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of py4j would print a traceback."""
+    gateway = SimpleNamespace(_gateway_client=SimpleNamespace(is_connected=True))
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    process, watch = (subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(2))
+    java._end(process, watch)
+    assert process.returncode == watch.returncode == 0
+    assert not gateway._gateway_client.is_connected
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[2,8]", "local-cluster[2,1,1024]"])
