@@ -27,7 +27,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks
-from tracetypes.compiler.runtime.interpolation import filled as filled_columns
+from tracetypes.compiler.runtime.interpolation import emissions_of
 from tracetypes.compiler.runtime.messages import Difference, Items, Rows, Verified
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
@@ -55,11 +55,11 @@ def x_of(reading: Reading) -> float:
     return reading.x
 
 
-def made(reading: Reading, ts: int, x: float) -> Reading:
+def between(reading: Reading, ts: int, x: float) -> Reading:
     return Reading(reading.room, ts, x, reading.n, "made")
 
 
-def made_of_text(reading: Reading, ts: int, x: float) -> Reading:
+def of_text(reading: Reading, ts: int, x: float) -> Reading:
     return Reading(reading.room[::-1] or str({reading.note}), ts, x)
 
 
@@ -83,9 +83,9 @@ def whole(reading: Reading) -> str:
 Build = Callable[[Any], Any]
 
 
-def filled(**more: Any) -> Build:
+def interpolation(**more: Any) -> Build:
     by = more.pop("by", second)
-    fill = interpolate(**{"time": second, "number": x_of, "make": made, **more})
+    fill = interpolate(**{"time": second, "number": x_of, "make": between, **more})
     return lambda source: source.through(sort(by=by)).through(fill)
 
 
@@ -100,16 +100,16 @@ def then(first: Build, *ops: Any) -> Build:
 
 
 BUILDS: dict[str, Build] = {
-    "every second": filled(),
-    "steps and gaps": filled(step=3, max_gap=7),
-    "no gap": filled(max_gap=0),
-    "by number": filled(by=lambda reading: (desc(reading.x), reading.ts)),
-    "ties": filled(by=lambda reading: reading.ts // 4),
-    "beyond": filled(make=triple),
-    "in Python behind": then(filled(), map_values(whole, to=str)),
-    "columns behind": then(filled(), map_values(half_up)),
-    "another stage": then(filled(), key_by(lambda _, reading: reading.room + "!", to=str), sort(by=second), diff(x_of)),
-    "restored": then(filled(), diff(x_of)),
+    "every second": interpolation(),
+    "steps and gaps": interpolation(step=3, max_gap=7),
+    "no gap": interpolation(max_gap=0),
+    "by number": interpolation(by=lambda reading: (desc(reading.x), reading.ts)),
+    "ties": interpolation(by=lambda reading: reading.ts // 4),
+    "beyond": interpolation(make=triple),
+    "in Python behind": then(interpolation(), map_values(whole, to=str)),
+    "columns behind": then(interpolation(), map_values(half_up)),
+    "another stage": then(interpolation(), key_by(lambda _, reading: reading.room + "!", to=str), sort(by=second), diff(x_of)),
+    "restored": then(interpolation(), diff(x_of)),
 }
 
 
@@ -141,12 +141,12 @@ class Compiled:
     def agrees(self, rows: list[Reading], seed: int, *, changing: bool = False) -> None:
         """A run of one of the plans tells the definition's trace. ``changing``: from one epoch on in Python, from another again
         over columns, with the states of each other."""
-        wanted = run_of(lambda: interpret_rows(self.checked, {"in": rows})[0]["out"])
+        expected = run_of(lambda: interpret_rows(self.checked, {"in": rows})[0]["out"])
         one = self.plans[seed % len(self.plans)]
         plans = [all_in_python(one), one, all_in_python(one)] if changing else []
         steps, pieces = 1 + seed % 5, 1 + seed % 4
-        found = run_of(lambda: simulate(one, {"in": rows}, seed=seed, steps=steps, pieces=pieces, then=plans).trace)
-        assert repr(found) == repr(wanted) if isinstance(wanted, OperatorFailed) else found == wanted
+        actual = run_of(lambda: simulate(one, {"in": rows}, seed=seed, steps=steps, pieces=pieces, then=plans).trace)
+        assert repr(actual) == repr(expected) if isinstance(expected, OperatorFailed) else actual == expected
 
 
 def run_of(run: Callable[[], Any]) -> Any:
@@ -164,37 +164,37 @@ def compiled(name: str) -> Compiled:
 # ------------------------------------------------------------------------------------------------ every epoch, twice
 
 
-def told(messages: list[Any]) -> dict[Any, list[str]]:
+def lines_of(messages: list[Any]) -> dict[Any, list[str]]:
     """What messages hold, in order: rows for the sink, or for each key group of the next stage."""
-    found: dict[Any, list[str]] = {}
+    lines: dict[Any, list[str]] = {}
     for message in messages:
         match message.body:
             case Rows(batch=batch) | Items(batch=batch):
                 table: Any = pa.Table.from_batches([batch])
-                lines = map(repr, zip(*[column.to_pylist() for column in table.columns], strict=True))
-                found.setdefault((message.group, type(message.body)), []).extend(lines)
+                more = map(repr, zip(*[column.to_pylist() for column in table.columns], strict=True))
+                lines.setdefault((message.group, type(message.body)), []).extend(more)
             case Verified():
                 pass
             case _:
-                found.setdefault((message.group, None), []).append(repr(message.body))
-    return found
+                lines.setdefault((message.group, None), []).append(repr(message.body))
+    return lines
 
 
-def kept(operators: list[Any]) -> list[Any]:
+def states_of(operators: list[Any]) -> list[Any]:
     return [list(map(repr, one.items())) if isinstance(one, dict) else one for one in operators]
 
 
 @pytest.fixture(autouse=True)
 def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Runs epochs twice; counts those that ran over columns."""
-    seen = Counter[str]()
+    runs = Counter[str]()
     step, interpolated = StageKernel.step, InterpolatedBlocks._interpolated
     monkeypatch.setattr(limits, "MANY", 1)
-    made: dict[int, Any] = {}
+    plan_of: dict[int, Any] = {}
 
     def plans_of(kernel: StageKernel, one: Plan, stage: Any, **more: Any) -> None:
         init(kernel, one, stage)
-        made[id(kernel)] = one, stage
+        plan_of[id(kernel)] = one, stage
 
     init = StageKernel.__init__
 
@@ -202,35 +202,35 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         try:
             result = interpolated(self, *table)
         except Undefined:
-            seen["refused"] += 1
+            runs["refused"] += 1
             raise
-        seen["columns"] += 1
-        seen["items"] += result.count
+        runs["columns"] += 1
+        runs["items"] += result.count
         return result
 
     def stepped(self: StageKernel, state: Any, group: int, messages: Any) -> Iterator[Any]:
-        taken, (one, stage) = list(messages), made[id(self)]
+        arrivals, (one, stage) = list(messages), plan_of[id(self)]
         if isinstance(stage.interpolation, Opaque):
-            yield from step(self, state, group, taken)
+            yield from step(self, state, group, arrivals)
             return
         again = loads(dumps(state))
         other = all_in_python(one)
         python = StageKernel(other, other.stages[stage.number])
         assert isinstance(other.stages[stage.number].interpolation, Opaque)
-        wanted = run_of(lambda: list(step(python, again, group, taken)))
-        found = run_of(lambda: list(step(self, state, group, taken)))
-        if isinstance(wanted, OperatorFailed):
-            assert repr(found) == repr(wanted)
-            raise found
-        yield from found
-        assert told(found) == told(wanted)
-        assert kept(state.operators) == kept(again.operators)
+        expected = run_of(lambda: list(step(python, again, group, arrivals)))
+        actual = run_of(lambda: list(step(self, state, group, arrivals)))
+        if isinstance(expected, OperatorFailed):
+            assert repr(actual) == repr(expected)
+            raise actual
+        yield from actual
+        assert lines_of(actual) == lines_of(expected)
+        assert states_of(state.operators) == states_of(again.operators)
         assert self.metrics(state, group, 0) == python.metrics(again, group, 0)
 
     monkeypatch.setattr(StageKernel, "__init__", plans_of)
     monkeypatch.setattr(InterpolatedBlocks, "_interpolated", counted)
     monkeypatch.setattr(StageKernel, "step", stepped)
-    return seen
+    return runs
 
 
 # ------------------------------------------------------------------------------------------------ runs
@@ -288,24 +288,24 @@ def test_times_that_floats_do_not_have(ts: int) -> None:
     source = flow.source(
         "in", U[str, Reading], key=lambda reading: reading.room, markers=every(seconds=10, time=lambda r: r.n)
     )
-    fill = interpolate(time=second, number=x_of, make=made, max_gap=3)
+    fill = interpolate(time=second, number=x_of, make=between, max_gap=3)
     flow.sink("out", source.through(sort(by=second)).through(fill))
     checked = check(flow)
     near = max(min(ts, 2**63 - 3), -(2**63) + 2)
     rows = [Reading("a", near + at - 2, at / 3, 5 * at) for at in (0, 1, 2, 4)] + [Reading("a", -near, 0.5, 30)]
-    (wanted,) = interpret_rows(checked, {"in": rows})[0].values()
-    assert simulate(plan(checked), {"in": rows}, seed=1, steps=2).trace == wanted
+    (expected,) = interpret_rows(checked, {"in": rows})[0].values()
+    assert simulate(plan(checked), {"in": rows}, seed=1, steps=2).trace == expected
 
 
 def test_errors_are_those_of_the_operator(twice: Counter[str]) -> None:
     with pytest.raises(OperatorFailed) as caught:
-        simulate(Compiled.of(filled(make=raising)).plans[0], {"in": TAME}, seed=0)
+        simulate(Compiled.of(interpolation(make=raising)).plans[0], {"in": TAME}, seed=0)
     assert "ZeroDivisionError" in str(caught.value)
     assert not twice["columns"]
 
 
 def test_NaN_has_no_place(twice: Counter[str]) -> None:
-    one = Compiled.of(filled(by=x_of))
+    one = Compiled.of(interpolation(by=x_of))
     rows = [attrs.evolve(row, x=math.nan if row.ts == 20 else row.x) for row in TAME]
     with pytest.raises(OperatorFailed):
         simulate(one.plans[0], {"in": rows}, seed=0, steps=1)
@@ -315,10 +315,10 @@ def test_NaN_has_no_place(twice: Counter[str]) -> None:
 @pytest.mark.parametrize(
     "build",
     [
-        filled(make=made_of_text),
-        filled(number=lambda reading: reading.n),
-        filled(time=lambda reading: {reading.ts}.pop()),
-        filled(by=lambda reading: repr(reading)),
+        interpolation(make=of_text),
+        interpolation(number=lambda reading: reading.n),
+        interpolation(time=lambda reading: {reading.ts}.pop()),
+        interpolation(by=lambda reading: repr(reading)),
     ],
     ids=["make", "number", "time", "by"],
 )
@@ -365,14 +365,14 @@ def listed(one: Listed, ts: int, x: float) -> Listed:
     return Listed(ts, x, one.all)
 
 
-FILL: Any = Interpolate[Any, Reading](second, x_of, made)
+FILL: Any = Interpolate[Any, Reading](second, x_of, between)
 
 
 @pytest.mark.parametrize(
     ("op", "value", "why"),
     [
         (FILL, Reading, "none"),
-        (Half(second, x_of, made), Reading, "it is no interpolation"),
+        (Half(second, x_of, between), Reading, "it is no interpolation"),
         (attrs.evolve(FILL, step=0), Reading, "no whole number"),
         (attrs.evolve(FILL, max_gap=1.5), Reading, "no whole number"),
         (Interpolate[Any, Listed](ts_of, number_of, listed), Listed, "hold lists"),
@@ -380,8 +380,8 @@ FILL: Any = Interpolate[Any, Reading](second, x_of, made)
 )
 def test_what_is_no_interpolation_over_columns(op: Any, value: Any, why: str) -> None:
     stream = stream_type(EdgeType(True, str, value))
-    found = interpolation_in(second, op, stream, stream)
-    reason = found.reason if isinstance(found, Opaque) else "none"
+    actual = interpolation_in(second, op, stream, stream)
+    reason = actual.reason if isinstance(actual, Opaque) else "none"
     assert why in reason
 
 
@@ -395,9 +395,9 @@ def test_states_that_columns_cannot_hold(
     fresh = StageKernel.fresh
 
     def with_state(self: StageKernel) -> Any:
-        made = fresh(self)
-        made.operators[1] = dict(state)
-        return made
+        start = fresh(self)
+        start.operators[1] = dict(state)
+        return start
 
     monkeypatch.setattr(StageKernel, "fresh", with_state)
     simulate(one, {"in": [attrs.evolve(row, room="a") for row in TAME]}, seed=0, steps=1)
@@ -406,11 +406,11 @@ def test_states_that_columns_cannot_hold(
 
 def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*args: Any) -> Any:
-        found = right(*args)
-        return attrs.evolve(found, number=found.number + 1)
+        actual = right(*args)
+        return attrs.evolve(actual, number=actual.number + 1)
 
-    right = filled_columns
-    monkeypatch.setattr("tracetypes.compiler.runtime.interpolated_blocks.filled", wrong)
+    right = emissions_of
+    monkeypatch.setattr("tracetypes.compiler.runtime.interpolated_blocks.emissions_of", wrong)
     with pytest.raises(Difference) as caught:
         simulate(compiled("every second").plans[0], {"in": TAME}, seed=0)
     assert caught.value.operator.endswith("interpolate")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes.compiler.runtime.interpolation import filled
+from tracetypes.compiler.runtime.interpolation import emissions_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.stdlib.ordered import Interpolate
 
@@ -36,14 +36,14 @@ def test_as_the_operator(keys: list[tuple[bool, list[Reading]]], step: int, max_
             rows.append(reading)
             state = operator.on_item(state, key, reading, expected.append if fresh[-1] else lambda value: None)
     time, number = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.float64)
-    found = filled(np.array(before, np.int64), time, number, np.array(fresh, np.bool_), step, max_gap)
-    out = time[found.cause], number[found.cause]
-    out[0][found.made], out[1][found.made] = found.time, found.number
-    assert list(map(repr, zip(out[0].tolist(), out[1].tolist(), strict=True))) == list(map(repr, expected))
+    out = emissions_of(np.array(before, np.int64), time, number, np.array(fresh, np.bool_), step, max_gap)
+    times_out, numbers_out = time[out.cause], number[out.cause]
+    times_out[out.between], numbers_out[out.between] = out.time, out.number
+    assert list(map(repr, zip(times_out.tolist(), numbers_out.tolist(), strict=True))) == list(map(repr, expected))
 
 
 @pytest.mark.parametrize("last", [1 << 53, -(1 << 53), (1 << 63) - 1, -(1 << 63), 1 << 40])
 def test_left_to_the_operator(last: int) -> None:
     time, fresh = np.array([0, last], np.int64), np.ones(2, np.bool_)
     with pytest.raises(Undefined):
-        filled(np.array([-1, 0], np.int64), time, np.zeros(2), fresh, 1, None)
+        emissions_of(np.array([-1, 0], np.int64), time, np.zeros(2), fresh, 1, None)

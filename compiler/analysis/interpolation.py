@@ -58,8 +58,8 @@ def interpolation_in(
         if not has_place(united([result for result in results(place) if result is not None], "place")):
             raise Untraceable("is sorted by something else than numbers, times, texts, and tuples and desc() of these")
         time, number = _scalar(its.time, value, Integer(), "time"), _scalar(its.number, value, Float(), "number")
-        made = [Given("reading", value), Given("time", Integer()), Given("number", Float())]
-        make = trace(its.make, made, emits=None)
+        arguments = [Given("reading", value), Given("time", Integer()), Given("number", Float())]
+        make = trace(its.make, arguments, emits=None)
         if any(result is None for result in results(make)):
             raise Untraceable("has a make= that gives nothing for some readings")
         return TracedInterpolation(op, its, order, place, time, number, make)

@@ -24,9 +24,11 @@ from typing import Final, final
 
 import attrs
 
+from tracetypes.compiler.local.worker_main import main
+
 __all__ = ["ForkedProcess", "forks"]
 
-_PRELOAD: Final = [__name__, "tracetypes.compiler.local.worker_main", "tracetypes.stdlib", "pandas"]
+_PRELOAD: Final = [__name__, "tracetypes.stdlib", "pandas"]
 """Arrow imports pandas, where that is installed, with its first array of Python objects."""
 
 _server: list[forkserver.ForkServer] = []
@@ -91,8 +93,6 @@ class _Orders:
         time.tzset()
         if "numpy.random" in sys.modules:
             sys.modules["numpy.random"].seed()  # otherwise all processes would draw the same numbers
-        from tracetypes.compiler.local.worker_main import main
-
         main(end, lifeline)
         return 0
 

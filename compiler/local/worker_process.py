@@ -33,7 +33,7 @@ class WorkerDied(Exception):
     def __init__(self, pid: int, status: int | None) -> None:
         self.pid, self.status = pid, status
         how = "ended" if status is None else f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        super().__init__(f"worker process {pid} {how}")
+        super().__init__(f"worker process {pid} {how}" if pid > 0 else f"a worker process {how} before it began")
 
 
 def _start() -> tuple[socket.socket, int, ForkedProcess | subprocess.Popen[bytes]]:

@@ -18,7 +18,7 @@ from tracetypes.compiler.columns.ordering import Sorter, codes_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit
-from tracetypes.compiler.runtime.interpolation import Filled, filled
+from tracetypes.compiler.runtime.interpolation import Emissions, emissions_of
 from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows
 from tracetypes.compiler.runtime.open_tables import SortedBlocks
 from tracetypes.compiler.runtime.sampled_arguments import Reads
@@ -65,7 +65,7 @@ class InterpolationCheck:
         traced, inputs = self.traced, inputs_of({"value": value})
         self.verifier.asked(self.name, "by", traced.order, traced.place, inputs, place, count, self.stream.value)
 
-    def filled(self, readings: _Readings, out: Filled, emitted: Columns) -> None:
+    def emissions(self, readings: _Readings, out: Emissions, emitted: Columns) -> None:
         """Compare the states and emissions of some readings. Raises :class:`Difference`."""
         rows = None if self.asks else self.verifier.pick(f"{self.name} on_item", readings.count)
         if rows is None:
@@ -74,20 +74,20 @@ class InterpolationCheck:
             for row in rows.tolist():
                 self._one(readings, out, emitted, row)
 
-    def _one(self, readings: _Readings, out: Filled, emitted: Columns, row: int) -> None:
+    def _one(self, readings: _Readings, out: Emissions, emitted: Columns, row: int) -> None:
         def state(at: int) -> tuple[Any, int, float]:
             (value,) = values_of(take(readings.value, np.array([at])), 1)
             return value, int(readings.time[at]), float(readings.number[at])
 
         places = np.arange(*np.searchsorted(out.cause, [row, row + 1]))
         last, new, (key,) = int(readings.before[row]), state(row), values_of(take(readings.key, np.array([row])), 1)
-        old, found, fit_value = None if last < 0 else state(last), list[Any](), conformer(self.stream.value)
+        old, emissions, fit_value = None if last < 0 else state(last), list[Any](), conformer(self.stream.value)
         raised, state_after = outcome(
-            self.traced.op.on_item, old, key, new[0], lambda one: found.append(fit_value(one))
+            self.traced.op.on_item, old, key, new[0], lambda one: emissions.append(fit_value(one))
         )
         traced = new, values_of(take(emitted, places), len(places))
         shown = partial("state {!r}, item ({!r}, {!r})".format, old, key, new[0])
-        self.verifier.compare(self.name, "on_item", traced, (raised, (state_after, found)), shown)
+        self.verifier.compare(self.name, "on_item", traced, (raised, (state_after, emissions)), shown)
 
 
 @final
@@ -135,10 +135,10 @@ class InterpolatedBlocks(SortedBlocks):
         names = from_array(takes.key, keys.take(pa.array(first)))
         readings = self._with_states(readings, names)
         fresh = np.arange(len(readings.time)) < count
-        out = filled(readings.before, readings.time, readings.number, fresh, traced.its.step, traced.its.max_gap)
+        out = emissions_of(readings.before, readings.time, readings.number, fresh, traced.its.step, traced.its.max_gap)
         emitted = self._emitted(readings, out)
         if self.check is not None:
-            self.check.filled(readings, out, emitted)
+            self.check.emissions(readings, out, emitted)
         values = from_array(takes.value, column.take(pa.array(rows[last])))
         states = zip(values, readings.time[last].tolist(), readings.number[last].tolist(), strict=True)
         self.state.operators[1].update(zip(names, states, strict=True))
@@ -170,17 +170,17 @@ class InterpolatedBlocks(SortedBlocks):
             number=np.concatenate([readings.number, np.array(numbers, np.float64)]),
         )
 
-    def _emitted(self, readings: _Readings, out: Filled) -> Columns:
+    def _emitted(self, readings: _Readings, out: Emissions) -> Columns:
         """The values that come out."""
-        own, made = np.flatnonzero(~out.made), np.flatnonzero(out.made)
-        itself = take(readings.value, out.cause[own])
-        if not len(made):
-            return itself
-        reading = take(readings.value, readings.before[out.cause[made]])
+        own, between = np.flatnonzero(~out.between), np.flatnonzero(out.between)
+        themselves = take(readings.value, out.cause[own])
+        if not len(between):
+            return themselves
+        reading = take(readings.value, readings.before[out.cause[between]])
         time, number = Column(Integer(), out.time), Column(Float(), out.number)
         inputs = inputs_of({"reading": reading, "time": time, "number": number})
-        between = fit(self.takes.value, return_values(self.traced.make, inputs, len(made)))
-        return merged_columns([(itself, own), (between, made)], len(out.cause)) if len(own) else between
+        values = fit(self.takes.value, return_values(self.traced.make, inputs, len(between)))
+        return merged_columns([(themselves, own), (values, between)], len(out.cause)) if len(own) else values
 
 
 def _scalars(tree: Tree, value: Columns, kind: Schema, count: int) -> Any:
@@ -203,7 +203,7 @@ def _neighbours(codes: Any) -> tuple[Any, Any, Any]:
     return before, first[by_first], last[by_first]
 
 
-def _flows(readings: _Readings, out: Filled, emitted: Columns, ends: Any, codes: Any) -> Flows:
+def _flows(readings: _Readings, out: Emissions, emitted: Columns, ends: Any, codes: Any) -> Flows:
     """What comes out, with ends and places. ``ends`` and ``codes``: of the readings."""
     count = len(out.cause)
     if not count:

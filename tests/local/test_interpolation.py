@@ -46,15 +46,15 @@ ROWS = [Reading("abc"[at % 3], at + at // 100 * 5, at * at / 7) for at in range(
 
 @pytest.mark.parametrize("python", [None, 0, 1], ids=["all", "first in Python", "second in Python"])
 def test_goes_on_from_a_checkpoint(python: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked, seen = flow(), Counter[int]()
+    checked, over_columns = flow(), Counter[int]()
     interpolated = InterpolatedBlocks._interpolated
     (tmp_path / "in").mkdir()
-    for at, rows in enumerate((ROWS[:90], ROWS[90:])):
-        (tmp_path / "in" / f"{at}.jsonl").write_text("".join(json.dumps(attrs.asdict(row)) + "\n" for row in rows))
+    for at, some in enumerate((ROWS[:90], ROWS[90:])):
+        (tmp_path / "in" / f"{at}.jsonl").write_text("".join(json.dumps(attrs.asdict(row)) + "\n" for row in some))
 
         def counted(self: InterpolatedBlocks, *table: Any, at: int = at) -> Any:
             result = interpolated(self, *table)
-            seen[at] += 1
+            over_columns[at] += 1
             return result
 
         monkeypatch.setattr(InterpolatedBlocks, "_interpolated", counted)
@@ -70,13 +70,13 @@ def test_goes_on_from_a_checkpoint(python: int | None, tmp_path: Path, monkeypat
             checkpoint=str(tmp_path / "state"),
             drain=at == 1,
         )
-    assert set(seen) == {0, 1} - {python}
-    items = [one for one in interpret_rows(checked, {"in": ROWS})[0]["out"].items if isinstance(one, Item)]
-    found = [json.loads(line) for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
-    assert sorted(map(repr, map(Reading, *zip(*map(values, found), strict=True)))) == sorted(
-        repr(one.value) for one in items
+    assert set(over_columns) == {0, 1} - {python}
+    expected = [one for one in interpret_rows(checked, {"in": ROWS})[0]["out"].items if isinstance(one, Item)]
+    rows = [json.loads(line) for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted(map(repr, map(Reading, *zip(*map(values, rows), strict=True)))) == sorted(
+        repr(one.value) for one in expected
     )
-    assert len(items) > len(ROWS)
+    assert len(expected) > len(ROWS)
 
 
 def values(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from tests.graphs import Case, cases
 from tests.local.test_driver import hits, run_into, two_stages
+from tests.local.test_interpolation import flow as interpolated
 from tests.spark.support import defined, differences
 from tests.spark.test_agreement import as_lines, cut
 from tracetypes import (
@@ -54,7 +55,6 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.errors import RunError, TraceTypesError, UsageError
-from tracetypes.stdlib import interpolate, key_by
 
 QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
 ALWAYS: Final = LocalOptions(processes="always", least=5)
@@ -165,27 +165,6 @@ def stepped(scored: OpStateless[Unit, Hit, str, int] | None = None) -> Dataflow:
     flow = Dataflow("steps")
     source = flow.source("web", U[Unit, Hit], markers=every(seconds=10, time=lambda hit: hit.ts, delay=10))
     flow.sink("out", source.through(scored or Scored()).through(sort(by=lambda score: score)).through(Steps()))
-    return flow
-
-
-@attrs.frozen
-class Load:
-    """Of a plug."""
-
-    plug: str
-    ts: int
-    watts: float
-
-
-def filled() -> Dataflow:
-    """Sort and interpolation, over columns."""
-    flow = Dataflow("filled")
-    source = flow.source("web", U[Unit, Load], markers=every(seconds=10, time=lambda load: load.ts))
-    by_plug = source.through(key_by(lambda key, load: load.plug, to=str)).through(sort(by=lambda load: load.ts))
-    more = interpolate(
-        time=lambda load: load.ts, number=lambda load: load.watts, make=lambda load, ts, watts: Load(load.plug, ts, watts)
-    )
-    flow.sink("out", by_plug.through(more))
     return flow
 
 
@@ -457,9 +436,9 @@ def test_what_calls_python() -> None:
     assert InPython.of(planned(scores())) == InPython(frozenset({(0, 0)}), frozenset())
     assert InPython.of(planned(stepped())) == InPython(frozenset({(0, 0)}), frozenset({0}))
     assert InPython.of(planned(two_stages())) == InPython(frozenset(), frozenset({0, 1}))
-    assert InPython.of(planned(filled())) == InPython(frozenset(), frozenset())
-    named = in_python(planned(filled()), set(names_of(planned(filled())).values()))
-    assert InPython.of(named).stages == {0}
+    over_columns = plan(interpolated(), parallelism=2)
+    assert InPython.of(over_columns) == InPython(frozenset(), frozenset())
+    assert InPython.of(in_python(over_columns, names_of(over_columns).values())).stages == {0}
 
 
 def test_explain_says_so() -> None:
