@@ -22,6 +22,7 @@ import attrs
 import numpy as np
 import pytest
 
+from tests.local.test_processes import script
 from tracetypes import Dataflow, Emit, OpStateless, U, Unit, every
 from tracetypes import run as run_flow
 from tracetypes.compiler.local import fork_server, worker_process
@@ -311,10 +312,7 @@ PROGRAM: Final = """
 
 
 def program(path: Path, body: str, slow: float = 0.0) -> subprocess.Popen[str]:
-    text = textwrap.dedent(PROGRAM).replace("SLOW", str(slow)) + textwrap.dedent(body)
-    (path / "program.py").write_text(text)
-    command = [sys.executable, str(path / "program.py")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return script(path, textwrap.dedent(PROGRAM).replace("SLOW", str(slow)) + textwrap.dedent(body))
 
 
 def test_a_program_that_forks_itself(tmp_path: Path) -> None:

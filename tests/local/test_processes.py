@@ -499,11 +499,11 @@ PROGRAM: Final = """
 """
 
 
-def program(path: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A script without ``if __name__``, as a process."""
-    (path / "slow.py").write_text(textwrap.dedent(PROGRAM))
-    command = [sys.executable, str(path / "slow.py"), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def script(path: Path, text: str, *arguments: str) -> subprocess.Popen[str]:
+    """A script without ``if __name__``, as a process with a session of its own."""
+    (path / "script.py").write_text(text)
+    command = [sys.executable, str(path / "script.py"), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def is_alive(pid: int) -> bool:
@@ -516,7 +516,7 @@ def is_alive(pid: int) -> bool:
 
 def test_a_script_and_its_workers(tmp_path: Path) -> None:
     """Its classes are in ``__main__``, and it is not imported again."""
-    with program(tmp_path, "once") as one:
+    with script(tmp_path, textwrap.dedent(PROGRAM), "once") as one:
         out, err = one.communicate(timeout=60)
     assert out == "imported\n[('a', 1), ('a', 2)]\n"
     assert one.returncode == 0
@@ -526,7 +526,7 @@ def test_a_script_and_its_workers(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
     """Also one that never ends its work."""
-    with program(tmp_path, "forever") as one:
+    with script(tmp_path, textwrap.dedent(PROGRAM), "forever") as one:
         assert one.stderr is not None
         lines = (line for line in one.stderr if line.startswith("pid"))
         pids = {int(next(lines).split()[1]) for _ in range(2)}
