@@ -28,19 +28,19 @@ SUITES: Final = (
     Suite("random programs", 240, ("test_programs.py", "spark/test_programs.py", "spark/test_catalyst.py")),
     Suite(
         "stops and crashes",
-        500,
+        470,
         tuple(
             f"spark/test_{name}.py"
             for name in ("cluster", "exactly_once", "fencing", "life", "processes", "recovery", "rescale", "session", "tour")
         ),
     ),
     Suite("Kafka and Delta", 260, ("spark/test_kafka.py", "spark/test_tables.py", "test_tables.py", "test_topics.py")),
-    Suite("answers on Spark", 640, ("spark/*.py",)),
-    Suite("local backend", 350, ("local/*.py",)),
+    Suite("answers on Spark", 600, ("spark/*.py",)),
+    Suite("local backend", 400, ("local/*.py",)),
     Suite("library", 260, ("stdlib/*.py",)),
     Suite(
         "examples and pages",
-        110,
+        140,
         tuple(
             f"test_{name}.py"
             for name in (
@@ -49,7 +49,7 @@ SUITES: Final = (
             )
         ),
     ),
-    Suite("laws and simulated deployments", 260, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
+    Suite("laws and simulated deployments", 240, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
     Suite("everything else", 690, ("*",)),
 )
 """A file belongs to the first suite that has a pattern for it."""
