@@ -559,11 +559,18 @@ def test_another_order_is_that_of_files_which_are_not_listed_yet(tmp_path: Path)
     assert placed(job) == [f"{name}.jsonl" for name in "abcdyx"]
 
 
-@pytest.mark.parametrize(("ending", "most"), [("jsonl", 20), ("parquet", 5)])
+@pytest.mark.parametrize(
+    ("ending", "most", "expected"),
+    [
+        ("jsonl", 20, [["0", "1", "2", "3", "4"], ["5", "6"], ["7"], ["8"]]),
+        ("parquet", 5, [["0", "1", "2", "3"], ["4", "5"], ["6"], ["7"], ["8"]]),
+    ],
+)
 def test_files_come_by_size_where_nobody_says_how_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, most: int, expected: list[list[str]]
 ) -> None:
-    """A micro-batch takes so many bytes of text for each task, a quarter of it of Parquet; a file that is larger alone."""
+    """A micro-batch takes so many bytes of text for each task, a quarter of it of Parquet, of which each task gets as many files;
+    a file that is larger alone."""
     monkeypatch.setattr(input_files, "EPOCH", 10)
     job = Job(tmp_path, is_text=ending == "jsonl", tasks=2)
     sizes = [most // 5] * 7 + [3 * most, 1]
@@ -571,7 +578,7 @@ def test_files_come_by_size_where_nobody_says_how_many(
         job.put(f"{n}.{ending}", b"x" * size, at=n + 1)
     job.files.look()
     taken = [sorted({Path(s.path).stem for s in job.files.listings.splits(number)}) for number in job.files.listings.numbers()]
-    assert taken == [["0", "1", "2", "3", "4"], ["5", "6"], ["7"], ["8"]]
+    assert taken == expected
 
 
 def test_a_directory_that_links_to_itself_is_read_once(tmp_path: Path) -> None:

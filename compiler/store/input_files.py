@@ -263,19 +263,26 @@ class InputFiles:
                     self._publish(splits)
 
     def _cut(self, files: Sequence[New]) -> Iterator[list[New]]:
-        """The files of one listing after the other: as many as the user says, else by size."""
+        """The files of one listing after the other: as many as the user says, else by size. Of Parquet files, which are a split
+        each, every task gets as many: the rest waits for the next listing, so that no task waits for the last one."""
         some: list[New] = []
         size, most = 0, self.tasks * EPOCH
         for one in files:
-            path, stat, start = one
-            more = (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
-            if some and (len(some) == self.at_once or (self.at_once is None and size + more > most)):
-                yield some
-                some, size = [], 0
+            more = self._weight(one)
+            while some and (len(some) == self.at_once or (self.at_once is None and size + more > most)):
+                full = len(some) if self.is_text or self.at_once else len(some) - len(some) % self.tasks or len(some)
+                yield some[:full]
+                some = some[full:]
+                size = sum(map(self._weight, some))
             some.append(one)
             size += more
         if some:
             yield some
+
+    def _weight(self, file: New) -> int:
+        """Bytes of text, about."""
+        path, stat, start = file
+        return (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
 
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish, or None. Raises the same errors."""
