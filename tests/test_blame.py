@@ -327,6 +327,44 @@ def test_nests_in_ordered_operators_and_beside_others() -> None:
             ))  # fmt: skip
 
 
+def fmean_of(row: Row) -> float:
+    return statistics.fmean([row.x])  # blame: fmean_of
+
+
+def rounded_fmean(row: Row) -> int:
+    return round(statistics.fmean([row.x]))  # blame: rounded_fmean
+
+
+def dumped(row: Row, at: int, number: float) -> Row:
+    return attrs.evolve(row, ts=at, x=number, text=json.dumps(at))  # blame: dumped
+
+
+def moved(row: Row, at: int, number: float) -> Row:
+    return attrs.evolve(row, ts=at, x=number)
+
+
+@pytest.mark.parametrize(
+    ("functions", "guilty", "name", "why"),
+    [
+        ({}, None, "", ""),
+        ({"time": rounded_fmean}, rounded_fmean, "interpolate(time=rounded_fmean)", "calls statistics.fmean"),
+        ({"number": fmean_of}, fmean_of, "interpolate(number=fmean_of)", "calls statistics.fmean"),
+        ({"make": dumped}, dumped, "interpolate(make=dumped)", "calls json.dumps"),
+    ],
+)
+def test_each_function_of_an_interpolation(
+    functions: dict[str, Any], guilty: Callable[..., Any] | None, name: str, why: str
+) -> None:
+    given: dict[str, Any] = {"time": ts_of, "number": x, "make": moved, **functions}
+    found = [one for one in reasons(explained(ts.interpolate(**given), ordered=True)) if "by=" not in one[0]]
+    if guilty is None:
+        assert not found
+        return
+    ((reason, place),) = found
+    assert reason.startswith(f"`{guilty.__name__}` in `{name}` {why}"), reason
+    assert place.endswith(marked(guilty.__name__))
+
+
 def test_a_long_window_is_to_blame_itself() -> None:
     """Its aggregate has columns, and its state has none."""
     for made, word in ((ts.sliding(ts.sum(n), panes=100), "sliding"), (ts.tumbling(ts.sum(n), panes=100), "tumbling")):

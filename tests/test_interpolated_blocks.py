@@ -210,7 +210,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     def stepped(self: StageKernel, state: Any, group: int, messages: Any) -> Iterator[Any]:
         arrivals, (one, stage) = list(messages), plan_of[id(self)]
-        if isinstance(stage.interpolation, Opaque):
+        if not isinstance(stage.interpolation, TracedInterpolation):
             yield from step(self, state, group, arrivals)
             return
         again = loads(dumps(state))
@@ -372,7 +372,7 @@ FILL: Any = Interpolate[Any, Reading](second, x_of, between)
     ("op", "value", "why"),
     [
         (FILL, Reading, "none"),
-        (Half(second, x_of, between), Reading, "it is no interpolation"),
+        (Half(second, x_of, between), Reading, "it is none"),
         (attrs.evolve(FILL, step=0), Reading, "no whole number"),
         (attrs.evolve(FILL, max_gap=1.5), Reading, "no whole number"),
         (Interpolate[Any, Listed](ts_of, number_of, listed), Listed, "hold lists"),
@@ -381,7 +381,7 @@ FILL: Any = Interpolate[Any, Reading](second, x_of, between)
 def test_what_is_no_interpolation_over_columns(op: Any, value: Any, why: str) -> None:
     stream = stream_type(EdgeType(True, str, value))
     actual = interpolation_in(second, op, stream, stream)
-    reason = actual.reason if isinstance(actual, Opaque) else "none"
+    reason = actual.reason if isinstance(actual, Opaque) else "it is none" if actual is None else "none"
     assert why in reason
 
 

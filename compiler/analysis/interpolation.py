@@ -43,11 +43,12 @@ class TracedInterpolation:
 
 def interpolation_in(
     order: Callable[[Any], Any], op: SelfDescribing, takes: StreamType, gives: StreamType
-) -> TracedInterpolation | Opaque:
-    """An operator behind a sort by ``order``, if it is an interpolation of whose functions columns can tell."""
+) -> TracedInterpolation | Opaque | None:
+    """An operator behind a sort by ``order``, with its functions as expressions, or why that cannot be. None if it is no
+    interpolation."""
     its = op._interpolates() if isinstance(op, OpKeyedOrdered) else None
     if not isinstance(op, OpKeyedOrdered) or its is None or takes != gives:
-        return Opaque("it is no interpolation")
+        return None
     value = takes.value
     try:
         if contains(value, ListOf, OneOf):

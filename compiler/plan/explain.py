@@ -264,6 +264,8 @@ def _why(stage: Stage, at: int) -> str | Opaque:
             return "the function by= is called per item; numbers, times and text that it returns are sorted as columns"
         case Restore():
             return "each item is kept with its place in the source"
+        case OpKeyedOrdered() if isinstance(stage.interpolation, Opaque):
+            return stage.interpolation
         case OpKeyedOrdered():
             return "the items of a key are taken one after the other"
         case OpKeyedUnordered() as op if overrides(op, "on_item"):

@@ -38,7 +38,7 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
 def interpolation_of(stage: Stage) -> TracedInterpolation | None:
     """The two steps of a stage, if they are a sort and an interpolation that run over columns."""
     traced = stage.interpolation
-    return None if isinstance(traced, Opaque) or emits_at_markers(stage.region) else traced
+    return traced if isinstance(traced, TracedInterpolation) and not emits_at_markers(stage.region) else None
 
 
 def emits_at_markers(region: Region) -> bool:

@@ -104,6 +104,6 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))
         named = any(isinstance(one.node, Apply) and by_operator[id(one.node.op)] in names for one in steps)
-        interpolation = why if named else stage.interpolation
+        interpolation = why if named and stage.interpolation is not None else stage.interpolation
         stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps, interpolation=interpolation))
     return attrs.evolve(plan, stages=tuple(stages), region=region(plan.region))

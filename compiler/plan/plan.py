@@ -56,7 +56,6 @@ _UNTRACED: Final = Opaque("it was not traced")
 _NO_MONOID: Final = Opaque("it has none")
 _NOT_KEYED: Final = Opaque("it has no monoid")
 _NO_CHOICES: Final = Opaque("it needs all of its items")
-_NO_INTERPOLATION: Final = Opaque("it is no interpolation")
 
 
 @final
@@ -202,7 +201,8 @@ class Stage:
     """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks. ``tumbles``:
     the first operator answers whole windows of this size and offset, so that items come with the end of their window for that of
     their block. ``pane``: the first operator runs on blocks of this size and offset, into which those of the markers are
-    joined. ``interpolation``: the two steps of the stage, where they are a sort and an interpolation that run over columns."""
+    joined. ``interpolation``: the two steps of the stage, where they are a sort and an interpolation, or why these cannot run
+    over columns."""
 
     number: int
     region: Region
@@ -212,7 +212,7 @@ class Stage:
     parallelism: int
     tumbles: tuple[int, int] | None = None
     pane: tuple[int, int] | None = None
-    interpolation: TracedInterpolation | Opaque = _NO_INTERPOLATION
+    interpolation: TracedInterpolation | Opaque | None = None
 
     @property
     def joined(self) -> tuple[int, int] | None:

@@ -359,13 +359,13 @@ class _Planner:
         return not aside and all(not size_or_offset % period for size_or_offset in grid for period in self.periods)
 
 
-def _interpolation_of(steps: list[Step]) -> TracedInterpolation | Opaque:
-    """Steps that are a sort and an interpolation, if they run over columns."""
+def _interpolation_of(steps: list[Step]) -> TracedInterpolation | Opaque | None:
+    """Steps that are a sort and an interpolation, or why these cannot run over columns. None for others."""
     match steps:
         case [Step(node=Sort(by=by)), Step(node=Apply(op=op), takes=takes, gives=gives)]:
             return interpolation_in(by, op, takes, gives)
         case _:
-            return Opaque("it is no interpolation")
+            return None
 
 
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
