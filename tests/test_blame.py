@@ -251,11 +251,11 @@ def of_two(one: Two, other: Any) -> float:
     return one.one
 
 
-def explained(operator: Any, *, ordered: bool = False) -> list[str]:
+def explained(operator: Any, *, ordered: bool = False, by: Callable[[Row], Any] = ts_of) -> list[str]:
     flow = Dataflow("explained")
     rows: Any = flow.source("rows", U[str, Row], markers=every(seconds=1, time=ts_of))
     if ordered:
-        rows = rows.through(sort(by=ts_of))
+        rows = rows.through(sort(by=by))
     flow.sink("out", rows.through(operator))  # blame: the operator
     return explain(check(flow), SparkWording({}), parallelism=2, key_groups=4).splitlines()
 
@@ -363,6 +363,20 @@ def test_each_function_of_an_interpolation(
     ((reason, place),) = found
     assert reason.startswith(f"`{guilty.__name__}` in `{name}` {why}"), reason
     assert place.endswith(marked(guilty.__name__))
+
+
+@pytest.mark.parametrize(
+    ("by", "line", "why"),
+    [
+        (fmean_of, "fmean_of", "calls statistics.fmean"),
+        (lambda row: row, "the operator", "gives something else than numbers, times, texts, and tuples and desc() of these"),
+    ],
+)
+def test_the_sort_before_an_interpolation(by: Callable[[Row], Any], line: str, why: str) -> None:
+    lines = explained(ts.interpolate(time=ts_of, number=x, make=moved), ordered=True, by=by)
+    _, (reason, place) = reasons(lines)
+    assert reason.startswith(f"the function by= of the sort before it {why}")
+    assert place.endswith(marked(line))
 
 
 def test_a_long_window_is_to_blame_itself() -> None:

@@ -23,11 +23,12 @@ class Opaque:
     where: Location | None = None
 
 
-def refusal(op: SelfDescribing, why: Untraceable) -> Opaque:
-    """The reason of an operator. What the part to blame calls is told as what it does, and never where it is."""
+def refusal(op: SelfDescribing, why: Untraceable, subject: str | None = None) -> Opaque:
+    """The reason of an operator. What the part to blame calls is told as what it does, and never where it is. ``subject``: the
+    part, if it is none of the operator's."""
     guilty = blamed(op, why.calls)
     if guilty.part is not None:
         what = guilty.part._in_python or why.what
     else:
         what = f"calls {guilty.inside[0].name}, which {why.what}" if guilty.inside else why.what
-    return Opaque(f"{guilty.text} {what}", guilty.where)
+    return Opaque(f"{subject or guilty.text} {what}", guilty.where)

@@ -51,13 +51,16 @@ def interpolation_in(
         return None
     value = takes.value
     try:
+        place = returned(order, value)
+        if not has_place(united([result for result in results(place) if result is not None], "place")):
+            raise Untraceable("gives something else than numbers, times, texts, and tuples and desc() of these")
+    except Untraceable as why:
+        return refusal(op, why, "the function by= of the sort before it")
+    try:
         if contains(value, ListOf, OneOf):
             raise Untraceable("has readings that hold lists or are of several types")
         if type(its.step) is not int or its.step < 1 or type(its.max_gap) not in (int, NoneType):
             raise Untraceable("has a step or gap that is no whole number")
-        place = returned(order, value)
-        if not has_place(united([result for result in results(place) if result is not None], "place")):
-            raise Untraceable("is sorted by something else than numbers, times, texts, and tuples and desc() of these")
         time, number = _scalar(its.time, value, Integer(), "time"), _scalar(its.number, value, Float(), "number")
         arguments = [Given("reading", value), Given("time", Integer()), Given("number", Float())]
         make = trace(its.make, arguments, emits=None)
