@@ -216,7 +216,11 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {_short(place)}/{source}")
     if result.rows == 0 and not result.stopped:
-        say.line("no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)")
+        say.line(
+            "no new rows in the input: what was open is answered"
+            if result.markers
+            else "no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)"
+        )
     for operator, count in result.open.items():
         keys = "1 key has an open window" if count == 1 else f"{count:,} keys have open windows"
         say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")

@@ -502,6 +502,17 @@ def test_parquet_without_rows(cli: Cli, tmp_path: Path) -> None:
     assert "no rows in the input" in ran.err
 
 
+def test_no_new_rows_but_an_answer(cli: Cli, tmp_path: Path) -> None:
+    """A run that goes on only to answer what is open says so."""
+    (tmp_path / "in.jsonl").write_text(json.dumps({"id": "a", "ts": 0, "watts": 5}) + "\n")
+    given = ("run", here("sums"), "-i", f"readings={tmp_path}/in.jsonl", "-o", f"sums={tmp_path / 'out'}")
+    assert "no new rows" not in cli(*given, "--no-drain").err
+    ran = cli(*given)
+    assert "no new rows in the input: what was open is answered" in ran.err
+    assert "nothing to answer" not in ran.err
+    assert len(rows_in(tmp_path / "out")) == 1
+
+
 @pytest.mark.parametrize("directory", ["a b", "[x]", "{a,b} 50%20", "_under", "é*?\\"])
 def test_names_that_mean_something_to_spark(cli: Cli, tmp_path: Path, directory: str) -> None:
     """The name stands for a single file, for the directory of the input and for that of the output in turn."""
