@@ -48,8 +48,8 @@ PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
 
 SETTLING: Final = 5.0
-"""Seconds after which garbage is collected, and what a segment has loaded since is hidden from the cycle collector. That takes 60 ms,
-a hundredth of a run that has lasted that long; a short run does not pay for it."""
+"""Seconds after which garbage is collected, and what a segment has loaded is hidden from the cycle collector. That takes 60 ms, a
+hundredth of a run that has lasted that long; a short run does not pay for it."""
 
 DEATHS: Final = 3
 """Worker processes that may die in one epoch, after which the run ends."""
