@@ -132,17 +132,18 @@ def clusters(tables: dict[str, Any]) -> Any:
 
     with duckdb.connect() as database:
         database.register("users", tables["users"])
-        rows = database.execute(
+        counted = database.execute(
             f"SELECT location, user_id, (event_time // 10000 + 1) * 10 AS e, {COUNTS} "
             f"FROM '{tables['events']}' JOIN users USING (user_id) GROUP BY ALL ORDER BY e"
         ).fetchall()
-    ends = sorted({row[2] for row in rows})
+    ends = sorted({row[2] for row in counted})
     add = yahoo.CountActions().combine
     totals: dict[int, dict[str, yahoo.Counts]] = {}
-    rows, at = [], 0
+    rows: list[tuple[Any, ...]] = []
+    at = 0
     for end in range(ends[0], ends[-1] + 1, 10):
-        while at < len(rows) and rows[at][2] == end:
-            location, user, _, *counts = rows[at]
+        while at < len(counted) and counted[at][2] == end:
+            location, user, _, *counts = counted[at]
             users = totals.setdefault(location, {})
             users[user] = add(users.get(user, (0, 0, 0)), (counts[0], counts[1], counts[2]))
             at += 1
