@@ -89,9 +89,12 @@ def flow_of(order: Order) -> tuple[Dataflow, str]:
 
 def ours(order: Order) -> Run:
     """Ours, on a backend."""
-    from tracetypes.compiler.backend.run import run
-    from tracetypes.compiler.plan.planner import plan
-    from tracetypes.compiler.store.outputs import FileOutput, NoOutput
+    from tracetypes.compiler.backend.compilation import extras
+
+    with extras():
+        from tracetypes.compiler.backend.run import run
+        from tracetypes.compiler.plan.planner import plan
+        from tracetypes.compiler.store.outputs import FileOutput, NoOutput
 
     backend: Any
     if order.engine == "local":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tracetypes.check import Checked, check
 from tracetypes.errors import UsageError
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from tracetypes.compiler.plan.program import Program
 
 __all__ = ["check_once", "compile_program", "extras"]
+
+PURGE_DELAY: Final = ("MIMALLOC_PURGE_DELAY", "10000")
+"""The variable that Arrow's allocator reads when Arrow is loaded: after how many milliseconds it gives free memory back to the
+system. By itself it waits 10 ms. So it takes memory for each column anew, and all threads wait each time that it gives some back."""
 
 
 def compile_program(
@@ -36,7 +42,9 @@ def check_once(flow: Dataflow | Checked) -> Checked:
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Inside, a package that is not installed is :class:`UsageError` ``TT401``."""
+    """Inside, Arrow and the backends are imported. A package that is not installed is :class:`UsageError` ``TT401``."""
+    if "pyarrow" not in sys.modules:
+        os.environ.setdefault(*PURGE_DELAY)
     try:
         yield
     except ModuleNotFoundError as error:

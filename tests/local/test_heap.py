@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -57,3 +60,24 @@ def test_pages_of_columns_are_not_mapped_again() -> None:
         np.ones(6_000_000)
         inside = faults()
     assert inside * 4 < outside
+
+
+@pytest.mark.parametrize(
+    ("before", "chosen", "found"),
+    [("", None, "10000"), ("", "50", "50"), ("import pyarrow", None, "None")],
+    ids=["unset", "chosen", "too late"],
+)
+def test_the_allocator_of_arrow_keeps_free_memory(before: str, chosen: str | None, found: str) -> None:
+    """If the user has not chosen, and Arrow is not there already."""
+    script = f"""
+{before}
+import os
+from tracetypes.compiler.backend.compilation import PURGE_DELAY
+from tracetypes.running import engine_of
+engine_of("local")
+print(os.environ.get(PURGE_DELAY[0]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "MIMALLOC_PURGE_DELAY"}
+    environment |= {} if chosen is None else {"MIMALLOC_PURGE_DELAY": chosen}
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == (found, "")
