@@ -19,7 +19,7 @@ __all__ = ["check_once", "compile_program", "extras"]
 
 PURGE_DELAY: Final = ("MIMALLOC_PURGE_DELAY", "10000")
 """The variable that Arrow's allocator reads when Arrow is loaded: after how many milliseconds it gives free memory back to the
-system; all threads wait for it. By itself it does so after a second (Arrow 26), and needs the memory again for the next columns."""
+system. All threads wait for that. By itself it does so after a second (Arrow 26), and soon needs the memory again."""
 
 
 def compile_program(
