@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.text_codes import text_codes
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import (
     Boolean,
@@ -145,8 +146,7 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
         case Float():
             return _of_integers(column.values.view(np.int64), count)
         case String() | Bytes() | Unsigned() | DecimalOf() | EnumOf():
-            encoded = column.values.dictionary_encode()
-            return encoded.indices.fill_null(0).to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
+            return text_codes(column.values)
         case _:
             raise Undefined(0)
 
