@@ -1,4 +1,4 @@
-"""Numbers for distinct texts are those of Arrow's dictionary."""
+"""Numbers for distinct texts are those of Arrow's dictionary, and places in a table those of its look-up."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes.compiler.columns import text_codes as module
-from tracetypes.compiler.columns.text_codes import text_codes
+from tracetypes.compiler.columns.text_codes import TextTable, text_codes
 
 
 @contextmanager
@@ -21,6 +22,7 @@ def small() -> Iterator[pytest.MonkeyPatch]:
     """A few texts count as many, and as distinct."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MANY", 2)
+        patch.setattr(module, "LARGE", 1)
         patch.setattr(module, "BLOCK", 4)
         patch.setattr(module, "_mostly_distinct", lambda _: True)
         yield patch
@@ -86,3 +88,45 @@ def test_a_hash_decides_where_most_are_distinct(monkeypatch: pytest.MonkeyPatch)
     check(pa.array([f"{n % 1000:036d}" for n in range(70_000)]))
     check(distinct[:1000])
     assert asked == [5]
+
+
+def check_places(table: pa.Array, texts: pa.Array) -> None:
+    expected = pc.index_in(texts, value_set=table).fill_null(-1)
+    assert TextTable(table).places(texts).tolist() == expected.to_pylist()
+
+
+@given(st.data(), st.integers(0, 63))
+def test_places_are_as_arrow_finds_them(data: st.DataObject, bits: int) -> None:
+    """Texts that are there and others, of the same length and others, with hashes of all bits and of few."""
+    hashes = module._hashes
+    widths = st.integers(0, 40)
+    table = list(dict.fromkeys(data.draw(widths.flatmap(of_one_length))))
+    texts = data.draw(widths.flatmap(of_one_length) | of_one_length(len(table[0]) if table else 8))
+    texts += data.draw(st.lists(st.sampled_from(table), max_size=8)) if table else []
+    with small() as patch:
+        patch.setattr(module, "_hashes", lambda words: hashes(words) >> np.uint64(bits))
+        check_places(pa.array(table, pa.binary()), pa.array(texts, pa.binary()))
+
+
+def test_lengths_of_as_many_words_are_told_apart() -> None:
+    """Of 33 and of 40 bytes, which are five words both."""
+    with small():
+        table = pa.array([b"a" * 40, b"b" * 40])
+        check_places(table, pa.array([b"a" * 33] * 3))
+        check_places(table, pa.array([b"b" * 40, b"c" * 40, b"a" * 40]))
+
+
+def test_a_large_table_is_looked_up_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    are_equal = module._are_equal
+
+    def noted(words: Sequence[Any], others: Sequence[Any], places: Any) -> bool:
+        found.append(are_equal(words, others, places))
+        return found[-1]
+
+    monkeypatch.setattr(module, "_are_equal", noted)
+    table = pa.array([f"{n:036d}" for n in range(20_000)])
+    check_places(table, pa.array([f"{n * 7919 % 40_009:036d}" for n in range(70_000)]))
+    assert found == [True]
+    check_places(table[:1000], pa.array([f"{n % 2000:036d}" for n in range(70_000)]))
+    assert found == [True]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, constant
+from tracetypes.compiler.columns.text_codes import TextTable
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp, is_utf8
@@ -53,11 +53,11 @@ class _Empty(Index):
 
 
 class _Texts(Index):
-    """``array``: the keys; ``order``: their places."""
+    """``texts``: the keys; ``order``: their places."""
 
     def __init__(self, keys: dict[Any, int], missing: int) -> None:
         super().__init__(keys, missing)
-        self.array = pa.array(list(keys), pa.string())
+        self.texts = TextTable(pa.array(list(keys), pa.string()))
         # The place behind the last one is -1 as well.
         self.order = np.array([*keys.values(), missing], np.int64)
 
@@ -67,8 +67,7 @@ class _Texts(Index):
             get = self.keys.get
             missing = self.missing
             return np.array([get(key, missing) for key in keys.tolist()], np.int64)
-        numbers = pc.index_in(keys, value_set=self.array)
-        return self.order[numbers.fill_null(-1).to_numpy() if numbers.null_count else numbers.to_numpy()]
+        return self.order[self.texts.places(keys)]
 
 
 class _Dense(Index):

@@ -1,4 +1,4 @@
-"""Numbers for the distinct texts of a column, in the order in which they come first."""
+"""Numbers for the distinct texts of a column, in the order in which they come first; places of texts in a table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["text_codes"]
+__all__ = ["TextTable", "text_codes"]
 
 MANY: Final = 1 << 16
 """Texts of a column from which on it is worth looking whether they are of one length."""
+
+LARGE: Final = 1 << 14
+"""Texts of a table from which on Arrow's table of them is larger than the cache of a core."""
 
 SAMPLE: Final = 1 << 12
 """Texts that tell whether most are distinct."""
@@ -79,14 +83,47 @@ def _by_hash(words: Sequence[Any]) -> tuple[Any, int] | None:
     codes, number = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     first = np.empty(number, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    firsts = [word[first] for word in words]
+    return (codes, number) if _are_equal(words, [word[first] for word in words], codes) else None
+
+
+def _are_equal(words: Sequence[Any], others: Sequence[Any], places: Any) -> bool:
+    """Whether each text is the one at its place among others. A place of -1 counts as right."""
     buffer = np.empty(BLOCK, np.uint64)
-    for start in range(0, len(codes), BLOCK):
-        some = codes[start : start + BLOCK]
+    missing = bool(len(places)) and int(places.min()) < 0
+    for start in range(0, len(places), BLOCK):
+        some = places[start : start + BLOCK]
         differences = buffer[: len(some)]
-        for word, of_first in zip(words, firsts, strict=True):
-            of_first.take(some, out=differences, mode="clip")
+        for word, other in zip(words, others, strict=True):
+            other.take(some, out=differences, mode="clip")
             differences ^= word[start : start + BLOCK]
+            if missing:
+                differences[some < 0] = 0
             if differences.any():
-                return None
-    return codes, number
+                return False
+    return True
+
+
+class TextTable:
+    """Texts, among which others are looked up (an Arrow array without nulls or equal texts)."""
+
+    def __init__(self, texts: Any) -> None:
+        self.texts = texts
+        self._words: Sequence[Any] = ()
+        self._hashes = pa.array([], pa.uint64())
+        if len(texts) >= LARGE and (words := _words(texts)) is not None:
+            self._words, self._hashes = [np.ascontiguousarray(word) for word in words], pa.array(_hashes(words))
+            self._width = words[0].strides
+
+    def places(self, texts: Any) -> Any:
+        """int64: the place of each text, or -1. A null has none."""
+        words = _words(texts) if self._words and len(texts) >= MANY else None
+        if words is not None and words[0].strides == self._width:
+            places = _places(pa.array(_hashes(words)), self._hashes)
+            if _are_equal(words, self._words, places):  # else two texts have the same hash
+                return places
+        return _places(texts, self.texts)
+
+
+def _places(values: Any, table: Any) -> Any:
+    numbers = pc.index_in(values, value_set=table)
+    return (numbers.fill_null(-1) if numbers.null_count else numbers).to_numpy().astype(np.int64)
