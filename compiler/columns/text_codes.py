@@ -36,8 +36,8 @@ def text_codes(texts: Any) -> tuple[Any, int]:
     of a machine share that: a million took 50 to 150 ms. UUIDs and other texts of one length are numbered by a hash instead, and
     each is compared with the first of its number, word by word: 50 ms. If two texts have the same hash, Arrow does all of it.
     """
-    words = _words(texts) if len(texts) >= MANY and _mostly_distinct(texts) else None
-    if words is None or (codes := _by_hash(words)) is None:
+    words = _words(texts) if len(texts) >= MANY else None
+    if words is None or not _mostly_distinct(texts) or (codes := _by_hash(words)) is None:
         encoded = texts.dictionary_encode()
         return encoded.indices.fill_null(0).to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)
     return codes
