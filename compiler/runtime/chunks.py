@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of, one_number
+from tracetypes.compiler.columns.text_sums import text_sums
 from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import EventTime
@@ -174,10 +174,9 @@ def hashes(schema: Schema, keys: Any) -> Any:
     if isinstance(schema, String):
         if pa.types.is_dictionary(keys.type) and (keys.dictionary.null_count or len(keys.dictionary) > len(keys)):
             keys = keys.dictionary_decode()
-        encoded = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
-        octets = encoded.dictionary.cast(pa.binary()).to_pylist()
-        sums = np.fromiter(map(zlib.crc32, octets), np.uint64, len(octets))
-        return mixed(sums)[encoded.indices.to_numpy(zero_copy_only=False)]
+        if pa.types.is_dictionary(keys.type):
+            return mixed(text_sums(keys.dictionary))[keys.indices.to_numpy(zero_copy_only=False)]
+        return mixed(text_sums(keys))
     each = stable_hash(schema)
     try:
         groups = groups_of(from_arrow(schema, keys), len(keys))
