@@ -26,7 +26,14 @@ from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit, fit_key
-from tracetypes.compiler.runtime.partial_aggregation import Combined, SeenSums, combine, reduce_by_key, structured
+from tracetypes.compiler.runtime.partial_aggregation import (
+    Combined,
+    Reduced,
+    SeenSums,
+    combine,
+    reduce_by_key,
+    structured,
+)
 from tracetypes.compiler.runtime.scalars import OneRow, columns_of, copied, extended, full, like, put, sliced
 from tracetypes.compiler.tracing.expr import Exact, Input, Pack, Undefined, Value
 from tracetypes.markers import Marker
@@ -174,8 +181,10 @@ class Columnar:
             with suppress(Undefined):
                 some[at:] = [self._combined(some[at:])]
 
-    def _combined(self, some: Sequence[Combined]) -> Combined:
+    def _combined(self, some: Sequence[Combined]) -> Reduced:
         """One row for each block and key of all. Raises :class:`Undefined`."""
+        if len(some) == 1 and isinstance(some[0], Reduced):
+            return some[0]
         ends, counts = np.concatenate([one.ends for one in some]), [len(one) for one in some]
         keys = concat([(one.keys, len(one)) for one in some])
         columns = [
@@ -253,7 +262,7 @@ class Columnar:
         for end, first, last in zip(ends, starts, starts[1:], strict=False):
             count = last - first
             if count:
-                one = _rows(due, np.arange(first, last))
+                one = due.rows(np.arange(first, last))
                 parts = [take_column(part, np.zeros(count, np.int64)) for part in start]
                 window = ColumnState(one.keys, count, parts, None, [], self.shape)
                 self._block(window, np.arange(count), one.parts, end, out, whole=True)
@@ -297,13 +306,14 @@ class Columnar:
             elif not ready.any():
                 left.append(one)
             else:
-                due.append(_rows(one, np.flatnonzero(ready)))
-                left.append(_rows(one, np.flatnonzero(~ready)))
+                due.append(one.rows(np.flatnonzero(ready)))
+                left.append(one.rows(np.flatnonzero(~ready)))
         state.open_aggregates = left
         if not due:
             return None
         results = self._combined(due)
-        return _rows(results, np.argsort(results.ends, kind="stable"))
+        in_order = bool((results.ends[1:] >= results.ends[:-1]).all())
+        return results if in_order else results.rows(np.argsort(results.ends, kind="stable"))
 
     def _slots(self, state: ColumnState, due: Combined | None, ends: list[int]) -> tuple[Any, list[int], list[int]]:
         """The slot of each row of ``due``; where the rows of each block start; how many keys are known from each block on.
@@ -384,7 +394,3 @@ def _finder(arguments: dict[str, Columns]) -> Callable[[Input], Column]:
 
 def _nothing(leaf: Input) -> Column:
     raise LookupError(f"a constant has no inputs, and this asks for {leaf.path}")
-
-
-def _rows(one: Combined, rows: Any) -> Combined:
-    return Combined(one.ends[rows], take(one.keys, rows), tuple(take_column(part, rows) for part in one.parts))

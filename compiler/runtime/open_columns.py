@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, final
 
-import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.batches import Batch
@@ -21,7 +20,7 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
 from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import Combined, combined_rows
+from tracetypes.compiler.runtime.partial_aggregation import combined_rows
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.trace import StreamType
@@ -80,7 +79,7 @@ class ColumnBlocks(FoldedBlocks):
             return super().take(arrived, placing)
         keyed = self.columnar.keyed
         combined = combined_rows(keyed.key, keyed.monoid, arrived.rows)
-        self.columnar.hold(columns, Combined(placing(combined.ends), combined.keys, combined.parts))
+        self.columnar.hold(columns, combined.in_blocks(placing(combined.ends)))
         return len(combined)
 
     def absorb(self, keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
@@ -110,7 +109,7 @@ class ColumnBlocks(FoldedBlocks):
         columns = self.state.operators[0]
         if isinstance(columns, ColumnState):
             columns.open_aggregates = [
-                attrs.evolve(c, ends=np.where(c.ends == pending, marker, c.ends)) for c in columns.open_aggregates
+                one.in_blocks(np.where(one.ends == pending, marker, one.ends)) for one in columns.open_aggregates
             ]
         super().join(pending, marker)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.monoids import Monoid, Part
-from tracetypes.compiler.columns.column import Column, Columns, Struct, scalar_at, take
+from tracetypes.compiler.columns.column import Column, Columns, Struct, scalar_at, take, take_column
 from tracetypes.compiler.columns.conversion import column_from_arrow, from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import return_values
@@ -25,6 +25,7 @@ __all__ = [
     "ArrowRows",
     "ColumnRows",
     "Combined",
+    "Reduced",
     "SeenSums",
     "combine",
     "combined_rows",
@@ -40,8 +41,7 @@ __all__ = [
 
 @attrs.frozen(eq=False)
 class Combined:
-    """Aggregates by block and key, as columns with one row for each block and key. ``parts`` in the order of the
-    monoid's."""
+    """Aggregates by block and key, as columns. ``parts`` in the order of the monoid's."""
 
     ends: Any
     keys: Columns
@@ -50,8 +50,30 @@ class Combined:
     def __len__(self) -> int:
         return len(self.ends)
 
+    def in_blocks(self, ends: Any) -> Combined:
+        """The same aggregates in other blocks. Two blocks may become one, and then a key may have two rows in it."""
+        return Combined(ends, self.keys, self.parts)
 
-def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Combined:
+    def rows(self, rows: Any) -> Self:
+        """Some of the rows."""
+        parts = tuple(take_column(part, rows) for part in self.parts)
+        return attrs.evolve(self, ends=self.ends[rows], keys=take(self.keys, rows), parts=parts)
+
+
+@attrs.frozen(eq=False)
+class Reduced(Combined):
+    """With one row for each block and key. In a checkpoint it is any :class:`Combined`."""
+
+    def __reduce__(self) -> Any:
+        return Combined, (self.ends, self.keys, self.parts)
+
+    def in_blocks(self, ends: Any) -> Combined:
+        """As above. Rows of one block stay different."""
+        kind = Reduced if ends is self.ends or bool((self.ends == self.ends[:1]).all()) else Combined
+        return kind(ends, self.keys, self.parts)
+
+
+def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Reduced:
     """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each. ``seen``
     sees both.
 
@@ -63,14 +85,14 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
     columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
         seen(monoid, flow, parts, groups, columns)
-    return Combined(ends[groups.first], take(key, groups.first), columns)
+    return Reduced(ends[groups.first], take(key, groups.first), columns)
 
 
-def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Combined:
+def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Reduced:
     """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
     results = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
-    return Combined(ends[groups.first], take(key, groups.first), results)
+    return Reduced(ends[groups.first], take(key, groups.first), results)
 
 
 def _part(columns: Columns, part: Part, count: int) -> Column:
@@ -202,7 +224,7 @@ class ColumnRows:
 
     key: Schema
     monoid: Monoid
-    combined: Combined
+    combined: Reduced
 
     def __len__(self) -> int:
         return len(self.combined)
@@ -218,12 +240,12 @@ class ColumnRows:
         return pa.RecordBatch.from_arrays([keys, *columns.values()], names=["key", *columns])
 
 
-def combined_rows(key: Schema, monoid: Monoid, rows: AggregateRows) -> Combined:
-    """The columns of a message."""
+def combined_rows(key: Schema, monoid: Monoid, rows: AggregateRows) -> Reduced:
+    """The columns of a message: some of what :func:`combine` has returned."""
     if isinstance(rows, ColumnRows):
         return rows.combined
     table = rows.to_arrow()
-    return Combined(rows.ends, from_arrow(key, table.column("key")), parts_of(monoid, table))
+    return Reduced(rows.ends, from_arrow(key, table.column("key")), parts_of(monoid, table))
 
 
 def encode_parts(monoid: Monoid, combined: Combined) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.chunks import hashes
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.partial_aggregation import Combined
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Schema
@@ -163,7 +162,7 @@ def _divided_operator(key: Schema, content: Any, group_of: Callable[[Any], int],
 def _divided_columns(key: Schema, state: ColumnState, count: int) -> list[ColumnState]:
     places = _rows_by_group(key, state.keys, state.count, count)
     aggregates = [
-        [_aggregates(one, rows) for rows in _rows_by_group(key, one.keys, len(one), count)] for one in state.open_aggregates
+        [one.rows(rows) for rows in _rows_by_group(key, one.keys, len(one), count)] for one in state.open_aggregates
     ]
     return [
         attrs.evolve(
@@ -175,10 +174,6 @@ def _divided_columns(key: Schema, state: ColumnState, count: int) -> list[Column
         )
         for group, rows in enumerate(places)
     ]
-
-
-def _aggregates(one: Combined, rows: Any) -> Combined:
-    return Combined(one.ends[rows], take(one.keys, rows), tuple(take_column(part, rows) for part in one.parts))
 
 
 def _rows_by_group(key: Schema, keys: Columns, rows: int, count: int) -> list[Any]:
