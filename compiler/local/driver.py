@@ -2,8 +2,8 @@
 
 The way of the data, for each stage of the plan::
 
-    splits  SOURCE       the splits of the epoch, by link in turn; then the barrier
-      |
+    splits  SOURCE       the splits of the epoch, by link in turn; the barrier; a few splits of the next epoch, to be read early
+      |                  (:mod:`.split_source`)
     read    STATELESS    a split, read and run through the source kernel: messages by key group; any number at once
       |
       |<--- an earlier stage
@@ -39,7 +39,6 @@ split.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -59,6 +58,7 @@ from tracetypes.compiler.local.ordered.scheduler import Scheduler
 from tracetypes.compiler.local.ordered.workers import Workers as Crew
 from tracetypes.compiler.local.ordered.workers import work as take_turns
 from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
+from tracetypes.compiler.local.split_source import EarlySplit, SplitSource, SplitUnit
 from tracetypes.compiler.local.units import Batch, Sent, aligned_barriers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
@@ -74,12 +74,13 @@ QUIET: Final = 0.005
 @attrs.frozen
 class EpochWork:
     """What an epoch has to do. ``splits``: of readings, by label. ``entries``: of channels, by name, as splits. ``newest``:
-    before the epoch. ``drain``: the sources have ended."""
+    before the epoch. ``drain``: the sources have ended. ``ahead``: the splits that the next epoch will have, as far as known."""
 
     splits: Mapping[str, Sequence[Any]]
     entries: Mapping[str, Sequence[Any]]
     newest: Newest
     drain: bool
+    ahead: Mapping[str, Sequence[Any]] = attrs.field(factory=dict)
 
     def tasks(self, stage: Stage) -> list[SplitTask]:
         """The splits that a stage reads, by link in turn."""
@@ -94,6 +95,10 @@ class EpochWork:
                     continue
             of_links.append([SplitTask(stage, link, split, number) for number, split in enumerate(splits)])
         return [task for some in zip_longest(*of_links) for task in some if task is not None]
+
+    def tasks_ahead(self, stage: Stage) -> list[SplitTask]:
+        """The splits that a stage will read in the next epoch."""
+        return attrs.evolve(self, splits=self.ahead, entries={}).tasks(stage)
 
 
 @final
@@ -126,7 +131,7 @@ class Driver:
     ) -> None:
         self.plan, self.options, self.runner, self.states = plan, options, runner, states
         self.straight = is_straight(plan)
-        self.tasks: dict[int, deque[SplitTask | Sent]] = {}
+        self.sources: dict[int, SplitSource] = {}
         self.joins: dict[int, Exchange | _Straight] = {}
         """For this epoch, by stage."""
         self.groups: list[KeyGroups] = []
@@ -151,20 +156,19 @@ class Driver:
         for stage in self.plan.stages:
             exchange = Exchange(self.plan, stage, lateness, self.options.least, drain=work.drain)
             self.joins[stage.number] = _Straight(lateness) if self.straight else exchange
-        tasks: dict[int, list[SplitTask | Sent]] = {
-            number: [*work.tasks(self.plan.stages[number]), Sent((), last=True)] for number in self.tasks
-        }
-        splits = [task for some in tasks.values() for task in some if isinstance(task, SplitTask)]
+        tasks = {number: work.tasks(self.plan.stages[number]) for number in self.sources}
+        splits = [task for some in tasks.values() for task in some]
         self.runner.begin(splits)
         if self.crew is None:
-            self._begin(tasks)
+            self._begin(tasks, {})
             alone = Scheduler(self.flow, self.heuristic)
             alone.close()
             take_turns(alone)
         else:
             few = len(splits) <= 1 and isinstance(self.runner, ThreadRunner)
+            ahead = {} if few else self._ahead(work)
             with self.crew.scheduler.changed:
-                self._begin(tasks)
+                few = not self._begin(tasks, ahead) and few
                 if not few:
                     self.crew.scheduler.changed.notify_all()
             if few:
@@ -198,9 +202,16 @@ class Driver:
         for groups in self.groups:
             groups.abandon()
 
-    def _begin(self, tasks: Mapping[int, Sequence[SplitTask | Sent]]) -> None:
-        for number, some in tasks.items():
-            self.tasks[number].extend(some)
+    def _begin(self, tasks: Mapping[int, Sequence[SplitTask]], ahead: Mapping[int, Sequence[SplitTask]]) -> bool:
+        """Whether some splits of the epoch were read before."""
+        return any([self.sources[number].begin(some, ahead.get(number, ())) for number, some in tasks.items()])
+
+    def _ahead(self, work: EpochWork) -> dict[int, list[SplitTask]]:
+        """The splits that are read ahead, a split for each worker: not where their order counts, where rows go straight to the
+        sink, and where processes read them."""
+        if self.options.serial or self.straight or not isinstance(self.runner, ThreadRunner):
+            return {}
+        return {number: work.tasks_ahead(self.plan.stages[number])[: self.plan.width] for number in self.sources}
 
     # ----------------------------------------------------------------------------------------------- the graph
 
@@ -239,20 +250,18 @@ class Driver:
 
     def _reading(self, stage: Stage) -> tuple[Operator, Operator]:
         """The source and the reader of a stage's splits."""
-        tasks = self.tasks[stage.number] = deque()
+        source = self.sources[stage.number] = SplitSource()
         budget = 2 * self.plan.width + 1
 
         def ready() -> int:
             join = self.joins.get(stage.number)
             held = 0 if join is None else len(join.queue.waiting)
-            return len(tasks) if held < budget else 0
+            return len(source) if held < budget else 0
 
-        def next_tasks(limit: int) -> Sequence[SplitTask | Sent]:
-            return [tasks.popleft() for _ in range(min(limit, len(tasks)))]
-
-        splits = Operator(name=f"splits {stage.number}", kind=Kind.SOURCE, process=next_tasks, ready=ready, budget=budget)
+        splits = Operator(name=f"splits {stage.number}", kind=Kind.SOURCE, process=source.take, ready=ready, budget=budget)
         order = Order.SERIAL if self.options.serial else Order.BLOCKS
-        return splits, Operator(name=f"read {stage.number}", kind=Kind.STATELESS, process=self._read, order=order)
+        read = partial(self._read, source)
+        return splits, Operator(name=f"read {stage.number}", kind=Kind.STATELESS, process=read, order=order)
 
     def _stage(self, stage: Stage, delivery: Delivery | None) -> Operator:
         groups = KeyGroups(self.plan, stage, self.states, self.runner, delivery)
@@ -267,8 +276,15 @@ class Driver:
 
     # ------------------------------------------------------------------------------------------- the operators
 
-    def _read(self, unit: SplitTask | Sent) -> Sequence[SplitAnswer | Sent]:
-        return (self.lateness.read(unit),) if isinstance(unit, SplitTask) else (unit,)
+    def _read(self, source: SplitSource, unit: SplitUnit) -> Sequence[SplitAnswer | Sent]:
+        match unit:
+            case SplitTask():
+                return (self.lateness.read(unit),)
+            case EarlySplit():
+                answer = source.answer(unit, self.lateness.read_early)
+                return () if answer is None else (self.lateness.add(answer),)
+            case Sent():
+                return (unit,)
 
     def _join(self, stage: int, unit: SplitAnswer | Sent) -> Sequence[Batch | Sent]:
         return self.joins[stage].process(unit)

@@ -6,7 +6,8 @@ before it that are done. Behind the reordering buffer the splits come in the ord
 Theorem. A split that :meth:`Lateness.settle` accepts has the items, late items and blocks of the sequential run. The guess is not
 later than the newest time, so what was late by the guess is late. Nothing else is late if the first block of its items ends
 after the frontier of the newest time. A split for which that does not hold is read again, with the newest time itself. So no
-epoch is repeated because of late items, however many workers there are.
+epoch is repeated because of late items, however many workers there are. A split of the next epoch is read early
+(:mod:`.split_source`) with the newest time that is settled, and is settled in its epoch like any other.
 """
 
 from __future__ import annotations
@@ -56,16 +57,27 @@ class Lateness:
 
     def read(self, task: SplitTask) -> SplitAnswer:
         """Read a split, with a guess."""
-        answer = self._read(task, KnownTimes(self._guesses(task)))
+        return self.add(self._read(task, KnownTimes(self._guesses(task))))
+
+    def read_early(self, task: SplitTask) -> SplitAnswer:
+        """Read a split of the next epoch, with a guess: splits that have been settled come before it."""
+        return self._read(task, KnownTimes(self._settled(_label(task))))
+
+    def add(self, answer: SplitAnswer) -> SplitAnswer:
+        """An answer, by which later splits of this epoch are guessed."""
         if answer.report is not None:
-            place = _label(task), answer.report.part
-            self.done.append((place, task.number, answer.report.newest))
+            place = _label(answer.task), answer.report.part
+            self.done.append((place, answer.task.number, answer.report.newest))
         return answer
+
+    def _settled(self, label: str) -> dict[int, int | None]:
+        """The newest time of what is settled, by part."""
+        return {part: time for (other, part), time in self.newest.copy().items() if other == label}
 
     def _guesses(self, task: SplitTask) -> dict[int, int | None]:
         """The newest time of the splits before one, as far as they are done, by part."""
         label = _label(task)
-        newest = {part: time for (other, part), time in self.newest.copy().items() if other == label}
+        newest = self._settled(label)
         for (other, part), number, time in tuple(self.done):
             if other == label and number < task.number:
                 newest[part] = later(newest.get(part), time)

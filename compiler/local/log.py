@@ -40,7 +40,7 @@ __all__ = ["GroupId", "LocalLog", "Shards", "Takes", "stage_states"]
 GroupId: TypeAlias = tuple[int, int]
 """A stage, and a shard of its key groups."""
 
-LARGE = 1 << 20
+LARGE = 1 << 17
 """Bytes from which a part of a state is a file of its own."""
 
 JOURNAL = 8 << 20

@@ -288,7 +288,7 @@ class LocalSegment:
             entries = {place: _of(self.channels, place).splits(since, until) for place, since, until in takes.channels}
             of_names = {name: entries.get(place, ()) for name, (place, _) in self.channels.items()}
             try:
-                return workers.run(EpochWork(splits, of_names, newest, takes.drain))
+                return workers.run(EpochWork(splits, of_names, newest, takes.drain, self._ahead(takes)))
             except Difference as difference:
                 self.context.on_difference(difference, store.differs(difference))
                 workers.begin(in_python(workers.plan, {difference.operator}))
@@ -301,6 +301,14 @@ class LocalSegment:
                 if store.visible() is not None or not any([files.drop() for files in store.files.values()]):
                     raise
                 workers.begin(workers.plan)
+
+    def _ahead(self, takes: Takes) -> dict[str, Sequence[Any]]:
+        """The splits of files that the next epoch will take, if they are listed already."""
+        ahead: dict[str, Sequence[Any]] = {}
+        for label in self.store.files:
+            splits, (_, since) = self.sources[label], takes.sources[label]
+            ahead[label] = splits.splits(since, splits.end(since))
+        return ahead
 
 
 def _dead_workers(died: WorkerDied, number: int) -> RunError:

@@ -141,14 +141,16 @@ def lines_of(path: Path) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str], *, at: int | None = None) -> Path:
-    """Write a text file, with a modification time (seconds) if its place among others matters."""
+    """Write a text file, with a modification time (seconds) if its place among others matters. It appears as a whole: a run may
+    be looking for it."""
     import os
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text("".join(f"{line}\n" for line in lines))
     if at is not None:
-        os.utime(path, (at, at))
-    return path
+        os.utime(hidden, (at, at))
+    return hidden.replace(path)
 
 
 def row(**fields: Any) -> str:
