@@ -29,6 +29,8 @@ _WORDS: Final = (
     *(f"{what}{between}key" for what in ("api", "access", "private") for between in ("", "_", "-")),
 )
 """One of these is in every text that the patterns with names find."""
+_PARTS: Final = ("pass", "pwd", "secret", "token", "key")
+"""One of these is in each of the words."""
 _VALUE: Final = r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s&;,'"()\[\]{}]+)"""
 _URL: Final = re.compile(r"""(://[^\s:/?#@'"]*:)([^\s/'"]+)(?=@)""")
 _NAMED: Final = re.compile(rf"(\b[\w.-]*{_NAMES}\s*=\s*){_VALUE}", re.IGNORECASE)
@@ -50,7 +52,7 @@ def redact_passwords(text: str) -> str:
     if "://" in text:
         text = _URL.sub(rf"\1{STARS}", text)
     lower = text.lower()
-    if any(word in lower for word in _WORDS):
+    if any(part in lower for part in _PARTS) and any(word in lower for word in _WORDS):
         for pattern in (_NAMED, _ENTRY):
             text = pattern.sub(rf"\1{STARS}", text)
     return text

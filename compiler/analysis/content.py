@@ -58,6 +58,11 @@ def shortened(text: str) -> str:
     return f"{text[: _LONGEST - 40]}... ({hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:16]})"
 
 
+def _is_plain(values: Any) -> bool:
+    """Whether each value is shown as its ``repr``."""
+    return set(map(type, values)) <= set(_SHOWN)
+
+
 class _Content:
     def __init__(self, hide: Hide) -> None:
         self.hide = hide
@@ -80,6 +85,8 @@ class _Content:
 
     def inside(self, value: Any) -> str:
         cls: Any = type(value)
+        if cls in (list, tuple, dict) and _is_plain(value) and (cls is not dict or _is_plain(value.values())):
+            return repr(value)
         if cls in (list, tuple, set, frozenset):
             parts = self.several(value)
             if cls in (set, frozenset):
@@ -110,7 +117,7 @@ class _Content:
         return self.reduced(value)
 
     def several(self, values: Any) -> list[str]:
-        return list(map(repr if set(map(type, values)) <= set(_SHOWN) else self.of, values))
+        return list(map(repr if _is_plain(values) else self.of, values))
 
     def call(self, name: str, parts: list[tuple[str, Any]], cls: Any = object) -> str:
         hidden = {f"{field}=" for field in hidden_fields(cls)}
