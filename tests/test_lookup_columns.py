@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracetypes.compiler.columns import lookup_tables as module
 from tracetypes.compiler.columns.column import Column, take_column
 from tracetypes.compiler.columns.conversion import values_of
-from tracetypes.compiler.columns.lookup_tables import entries_of, table_entries, table_keys
+from tracetypes.compiler.columns.lookup_tables import index_of, new_entries, table_entries, table_keys
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, String
@@ -36,7 +40,7 @@ class Entry(NamedTuple):
 def test_entries_are_those_that_are_looked_at_one_by_one(table: dict[Any, Any], kind: Kind, nested: bool) -> None:
     path: tuple[str | int, ...] = ("content",) if nested else ()
     whole: dict[Any, Any] = {key: Entry(value) for key, value in table.items()} if nested else table
-    column = entries_of.__wrapped__(ObjectKey(whole), path, kind)
+    column = new_entries(ObjectKey(whole), path, kind)
     ones = [*table_entries(whole, path, kind), None]
     undefined = column.undefined.tolist()
     assert undefined == [one is None for one in ones]
@@ -54,3 +58,21 @@ def test_keys_have_the_places_of_those_that_fit(table: dict[Any, Any], kind: Kin
         return type(key) in (bool, int, float) and INT_MIN <= key <= INT_MAX and key == int(key)
 
     assert table_keys(table, kind) == {key: place for place, key in enumerate(table) if fits(key)}
+
+
+def test_threads_that_come_together_build_a_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, same = list[int](), ObjectKey({"a": 1, "b": 2})
+
+    def slowly(table: Any, kind: Any) -> Any:
+        asked.append(1)
+        time.sleep(0.02)
+        return table_keys(table, kind)
+
+    monkeypatch.setattr(module, "table_keys", slowly)
+    found = list[Any]()
+    threads = [threading.Thread(target=lambda: found.append(index_of(same, String()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(asked), len(found), len(set(map(id, found)))) == (1, 4, 1)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.column import Column
-from tracetypes.compiler.columns.lookup_tables import Index, entries_of, index_of
+from tracetypes.compiler.columns.lookup_tables import Index, new_entries, new_index
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 
@@ -27,13 +27,13 @@ class LookupResults:
     def index(self, kind: Kind | None) -> Index | None:
         """The place of a key."""
         if kind not in self.indices:
-            self.indices[kind] = index_of.__wrapped__(self.same, kind)
+            self.indices[kind] = new_index(self.same, kind)
         return self.indices[kind]
 
     def entries(self, path: tuple[str | int, ...], kind: Kind | None) -> Column:
         """A column of the rows."""
         if (path, kind) not in self.columns:
-            self.columns[path, kind] = entries_of.__wrapped__(self.same, path, kind)
+            self.columns[path, kind] = new_entries(self.same, path, kind)
         return self.columns[path, kind]
 
 

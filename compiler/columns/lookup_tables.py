@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp, is_utf8
 
-__all__ = ["Index", "entries_of", "index_of", "table_entries", "table_keys"]
+__all__ = ["Index", "entries_of", "index_of", "new_entries", "new_index", "table_entries", "table_keys"]
 
 
 class Index(ABC):
@@ -159,17 +160,31 @@ def table_entries(table: Mapping[Any, Any], path: tuple[str | int, ...], kind: K
     return columns
 
 
-@lru_cache(maxsize=256)
+_building: Final = threading.RLock()
+"""Threads of a run come to a table at the same time, and each would build it, with Python's lock."""
+
+
 def index_of(same: ObjectKey, kind: Kind | None) -> Index | None:
     """The index of a table that nobody changes, because the tracer has made it. Cached by identity: tables have no
     hash, and comparing takes longer than a look-up."""
+    with _building:
+        return _index_of(same, kind)
+
+
+def new_index(same: ObjectKey, kind: Kind | None) -> Index | None:
+    """The index of a table, not cached."""
     keys = table_keys(same.value, kind)
     return None if keys is None else Index.of(keys, isinstance(kind, String), len(same.value))
 
 
-@lru_cache(maxsize=1024)
 def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
-    """:func:`table_entries` as one column, followed by an undefined entry."""
+    """:func:`table_entries` as one column, followed by an undefined entry. Cached as above."""
+    with _building:
+        return _entries_of(same, path, kind)
+
+
+def new_entries(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
+    """The same, not cached."""
     plain = _at_path(same.value, path)
     if plain is not None and _all_are(kind, plain):
         behind = np.arange(len(plain) + 1) == len(plain)
@@ -194,3 +209,7 @@ def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) 
         case _:
             return Column(kind, nothing, None, np.ones(len(columns), np.bool_))
     return Column(kind, array, None if valid.all() else valid, undefined)
+
+
+_index_of = lru_cache(maxsize=256)(new_index)
+_entries_of = lru_cache(maxsize=1024)(new_entries)
