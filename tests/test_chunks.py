@@ -30,8 +30,8 @@ from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.plan.explain import stateless_runs
 from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.chunks import Chunk, hashes, scatter
+from tracetypes.compiler.runtime import chunks, limits
+from tracetypes.compiler.runtime.chunks import Chunk, hashes, place, scatter
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Report, SideRows
 from tracetypes.compiler.runtime.partial_aggregation import reduce_by_key
 from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
@@ -427,3 +427,15 @@ def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> 
     second.wait()
     thread.join()
     assert gc.get_threshold() == usual
+
+
+@given(st.lists(st.integers(-(10**9), 10**9) | st.integers(-20, 20), min_size=1, max_size=12), st.integers(1, 5), st.booleans())
+def test_blocks_of_times_in_order_are_those_of_each_time(times: list[int], period: int, long: bool) -> None:
+    how = every(seconds=period, time=lambda value: value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "LONG", 1e-9 if long else 1e9)
+        numbers = np.array(sorted(times), np.int64)
+        if long and int(numbers[-1] - numbers[0]) // how.period > 10**4:
+            numbers = numbers[:1]
+        placed = place(how, Chunk(numbers, lambda _: None), None)
+    assert placed.ends.tolist() == [(time // how.period + 1) * how.period for time in numbers.tolist()]

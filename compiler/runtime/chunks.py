@@ -25,6 +25,9 @@ __all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "in_order", "place", "s
 
 NEVER = -(2**62)
 
+LONG = 1 << 10
+"""Rows of a block on average from which on blocks are looked for, and not computed for each row."""
+
 
 def in_order(times: Any) -> bool:
     """Whether no number is smaller than the one before."""
@@ -158,9 +161,16 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
 
 def _ends(how: EventTime, times: Any, first: int, last: int) -> Any:
     """The ends of the blocks of times in order. Those of a single block are one number, seen as many."""
-    block = first // how.period
-    if block == last // how.period:
-        return one_number((block + 1) * how.period, len(times))
+    blocks = range(first // how.period, last // how.period + 1)
+    if len(blocks) == 1:
+        return one_number(blocks.stop * how.period, len(times))
+    if len(blocks) * LONG <= len(times):
+        bounds = [(block + 1) * how.period for block in blocks]
+        starts = [0, *np.searchsorted(times, bounds[:-1]).tolist(), len(times)]
+        ends = np.empty(len(times), np.int64)
+        for end, start, stop in zip(bounds, starts, starts[1:], strict=False):
+            ends[start:stop] = end
+        return ends
     ends = times // how.period
     ends += 1
     ends *= how.period
