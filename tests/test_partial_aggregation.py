@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tracetypes.compiler.analysis.monoids import Part
 from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.partial_aggregation import Combined, Reduced, reduce_by_key
 from tracetypes.records import Integer
 
@@ -53,6 +55,17 @@ def test_what_is_called_reduced_is(rows: list[tuple[int, int]], blocks: list[int
         assert len({row[:2] for row in content(one)}) == len(one)
     elif len({end for end, *_ in before}) < 2:
         raise AssertionError("rows of one block stay different")
+
+
+@given(some_rows, st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_a_block_that_was_two_is_reduced_again(rows: list[tuple[int, int]], blocks: list[int]) -> None:
+    """When it closes, also if a single message has brought it."""
+    one = reduced(rows)
+    moved = one.in_blocks(np.array(blocks, np.int64)[one.ends])
+    operator: Any = SimpleNamespace(keyed=SimpleNamespace(monoid=SimpleNamespace(parts=[SUM])))
+    found = content(Columnar._combined(operator, [moved]))
+    expected = Counter((blocks[end], key) for end, key in rows)
+    assert (len(found), {row[:2]: row[2] for row in found}) == (len(expected), expected)
 
 
 def test_a_checkpoint_has_no_other_class_for_it() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["TextTable", "text_codes"]
+__all__ = ["TextTable", "of_one_length", "text_codes"]
 
 MANY: Final = 1 << 16
 """Texts of a column from which on it is worth looking whether they are of one length."""
@@ -48,20 +48,30 @@ def _mostly_distinct(texts: Any) -> bool:
     return len(sample.dictionary_encode().dictionary) > len(sample) * 7 // 8
 
 
-def _words(texts: Any) -> Sequence[Any] | None:
-    """The words of eight bytes of all texts, if they are of one length and none is null; uint64, a view for each place in a text.
-    The last two words overlap where the length is no multiple of eight."""
-    if texts.null_count or not (pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)):
+def of_one_length(texts: Any, least: int, most: int) -> Any:
+    """The bytes of an Arrow array of texts or bytes, uint8 (texts, bytes of a text), a view. None if their lengths differ or are
+    not in these bounds, or if there is a null."""
+    if texts.null_count or not len(texts) or not (pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)):
         return None
     _, offsets, data = texts.buffers()
     count, ends = len(texts), np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     width = int(ends[1] - ends[0])
-    if not 8 <= width <= WIDEST or int(ends[-1]) - int(ends[0]) != width * count or (np.diff(ends) != width).any():
+    if not least <= width <= most or int(ends[-1]) - int(ends[0]) != width * count or (np.diff(ends) != width).any():
         return None
+    return np.frombuffer(data, np.uint8, width * count, int(ends[0])).reshape(count, width)
+
+
+def _words(texts: Any) -> Sequence[Any] | None:
+    """The words of eight bytes of all texts, if they are of one length and none is null; uint64, a view for each place in a text.
+    The last two words overlap where the length is no multiple of eight."""
+    octets = of_one_length(texts, 8, WIDEST)
+    if octets is None:
+        return None
+    count, width = octets.shape
     places = [*range(0, width - 7, 8)]
     if places[-1] + 8 < width:
         places.append(width - 8)
-    return [np.ndarray((count,), np.uint64, data, int(ends[0]) + place, (width,)) for place in places]
+    return [np.ndarray((count,), np.uint64, octets.data, place, (width,)) for place in places]
 
 
 def _hashes(words: Sequence[Any]) -> Any:

@@ -39,7 +39,7 @@ split.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final, final
@@ -74,13 +74,14 @@ QUIET: Final = 0.005
 @attrs.frozen
 class EpochWork:
     """What an epoch has to do. ``splits``: of readings, by label. ``entries``: of channels, by name, as splits. ``newest``:
-    before the epoch. ``drain``: the sources have ended. ``ahead``: the splits that the next epoch will have, as far as known."""
+    before the epoch. ``drain``: the sources have ended. ``ahead``: returns the splits that the next epoch will have, as far as
+    they are known."""
 
     splits: Mapping[str, Sequence[Any]]
     entries: Mapping[str, Sequence[Any]]
     newest: Newest
     drain: bool
-    ahead: Mapping[str, Sequence[Any]] = attrs.field(factory=dict)
+    ahead: Callable[[], Mapping[str, Sequence[Any]]] = dict
 
     def tasks(self, stage: Stage) -> list[SplitTask]:
         """The splits that a stage reads, by link in turn."""
@@ -96,9 +97,9 @@ class EpochWork:
             of_links.append([SplitTask(stage, link, split, number) for number, split in enumerate(splits)])
         return [task for some in zip_longest(*of_links) for task in some if task is not None]
 
-    def tasks_ahead(self, stage: Stage) -> list[SplitTask]:
-        """The splits that a stage will read in the next epoch."""
-        return attrs.evolve(self, splits=self.ahead, entries={}).tasks(stage)
+    def next(self) -> EpochWork:
+        """What is known of the next epoch."""
+        return attrs.evolve(self, splits=self.ahead(), entries={})
 
 
 @final
@@ -211,7 +212,8 @@ class Driver:
         sink, and where processes read them."""
         if self.options.serial or self.straight or not isinstance(self.runner, ThreadRunner):
             return {}
-        return {number: work.tasks_ahead(self.plan.stages[number])[: self.plan.width] for number in self.sources}
+        following = work.next()
+        return {number: following.tasks(self.plan.stages[number])[: self.plan.width] for number in self.sources}
 
     # ----------------------------------------------------------------------------------------------- the graph
 

@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -288,7 +289,7 @@ class LocalSegment:
             entries = {place: _of(self.channels, place).splits(since, until) for place, since, until in takes.channels}
             of_names = {name: entries.get(place, ()) for name, (place, _) in self.channels.items()}
             try:
-                return workers.run(EpochWork(splits, of_names, newest, takes.drain, self._ahead(takes)))
+                return workers.run(EpochWork(splits, of_names, newest, takes.drain, partial(self._ahead, takes)))
             except Difference as difference:
                 self.context.on_difference(difference, store.differs(difference))
                 workers.begin(in_python(workers.plan, {difference.operator}))
