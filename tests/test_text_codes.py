@@ -1,30 +1,35 @@
-"""Numbers for distinct texts are those of Arrow's dictionary, and places in a table those of its look-up."""
+"""Numbers for distinct texts are those of Arrow's dictionary, whatever texts came before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.texts import of_one_length
 from tracetypes.compiler.columns import text_codes as module
-from tracetypes.compiler.columns.text_codes import TextTable, text_codes
+from tracetypes.compiler.columns import text_table
+from tracetypes.compiler.columns.text_codes import RecentTexts, text_codes
 
 
 @contextmanager
 def small() -> Iterator[pytest.MonkeyPatch]:
-    """A few texts count as many, and as distinct."""
+    """A few texts count as many, and as distinct; none came before."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MANY", 2)
-        patch.setattr(module, "LARGE", 1)
-        patch.setattr(module, "BLOCK", 4)
+        for name, size in {"SOME": 2, "MANY": 2, "LARGEST": 6, "TABLES": 2}.items():
+            patch.setattr(module, name, size)
+        for name, size in {"BLOCK": 4, "PIECE": 2, "SAMPLE": 3}.items():
+            patch.setattr(text_table, name, size)
         patch.setattr(module, "_mostly_distinct", lambda _: True)
+        patch.setattr(module, "RECENT_TEXTS", RecentTexts())
         yield patch
 
 
@@ -34,12 +39,6 @@ def check(texts: pa.Array) -> None:
     assert codes.dtype == np.int64
     assert codes.tolist() == expected.indices.fill_null(0).to_pylist()
     assert number == max(len(expected.dictionary), 1)
-
-
-def of_one_length(width: int) -> st.SearchStrategy[list[bytes]]:
-    """Texts of few letters, so that many are equal or differ in one place."""
-    text = st.lists(st.sampled_from([b"a", b"b"]), min_size=width, max_size=width).map(b"".join)
-    return st.lists(text, min_size=1, max_size=4).flatmap(lambda some: st.lists(st.sampled_from(some), max_size=20))
 
 
 some_texts = st.integers(0, 70).flatmap(of_one_length) | st.lists(st.none() | st.binary(max_size=12), max_size=12)
@@ -54,79 +53,110 @@ def test_they_are_as_arrow_numbers_them(texts: list[bytes | None], start: int, i
             check(pa.array(texts, pa.binary())[start:])
 
 
+columns = st.lists(st.text("ab", min_size=8, max_size=8), min_size=1, max_size=9, unique=True).flatmap(
+    lambda known: st.lists(
+        st.lists(st.sampled_from(known) | st.text("ab", min_size=8, max_size=8) | st.just("9 letters"), max_size=24), max_size=8
+    )
+)
+
+
+@given(columns)
+def test_what_came_before_changes_nothing(columns: list[list[str]]) -> None:
+    """Texts that are known, new or of another length, with tables that grow, become too large and are dropped."""
+    with small():
+        for texts in columns:
+            check(pa.array(texts, pa.string()))
+
+
 @given(st.integers(8, 40).flatmap(of_one_length), st.integers(0, 63))
 def test_texts_of_the_same_hash_are_told_apart(texts: list[bytes], bits: int) -> None:
     """Hashes of few bits."""
-    hashes = module._hashes
+    hashes = text_table.hashes_of
     with small() as patch:
-        patch.setattr(module, "_hashes", lambda words: hashes(words) >> np.uint64(bits))
+        patch.setattr(module, "hashes_of", lambda octets: hashes(octets) >> np.uint64(bits))
         check(pa.array(texts, pa.binary()))
 
 
 def test_all_bytes_are_compared() -> None:
     """Also the last ones, which are no whole word."""
     with small() as patch:
-        patch.setattr(module, "_hashes", lambda words: np.zeros(len(words[0]), np.uint64))
+        patch.setattr(module, "hashes_of", lambda octets: np.zeros(len(octets), np.uint64))
         for width in range(8, 65):
             for place in range(width):
                 check(pa.array([b"a" * width] * 9 + [b"a" * place + b"b" + b"a" * (width - place - 1)]))
 
 
+def noted(patch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """How many texts a function was asked for, each time."""
+    asked: list[int] = []
+    function = getattr(module, name)
+
+    def note(*arguments: Any) -> Any:
+        asked.append(len(arguments[-1]))
+        return function(*arguments)
+
+    patch.setattr(module, name, note)
+    return asked
+
+
 def test_a_hash_decides_where_most_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     """And only there."""
-    asked: list[int] = []
-    by_hash = module._by_hash
-
-    def noted(words: Sequence[Any]) -> tuple[Any, int] | None:
-        asked.append(len(words))
-        return by_hash(words)
-
-    monkeypatch.setattr(module, "_by_hash", noted)
+    monkeypatch.setattr(module, "RECENT_TEXTS", RecentTexts())
+    by_hash = noted(monkeypatch, "_by_hash")
     distinct = pa.array([f"{n * 7919 % 100_003:036d}" for n in range(70_000)])
     check(distinct)
-    assert asked == [5]
+    assert by_hash == [70_000]
     check(pa.array([f"{n % 1000:036d}" for n in range(70_000)]))
     check(distinct[:1000])
-    assert asked == [5]
+    assert by_hash == [70_000]
 
 
-def check_places(table: pa.Array, texts: pa.Array) -> None:
-    expected = pc.index_in(texts, value_set=table).fill_null(-1)
-    assert TextTable(table).places(texts).tolist() == expected.to_pylist()
+def test_a_table_decides_where_most_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only there: texts of which each comes once are not kept, nor are those that a run has left."""
+    recent = RecentTexts()
+    monkeypatch.setattr(module, "RECENT_TEXTS", recent)
+    by_hash, by_table = noted(monkeypatch, "_by_hash"), noted(monkeypatch, "_by_table")
+    random_ones = random.Random(4)
+    users = [f"{random_ones.getrandbits(112):036d}" for _ in range(20_100)]
+    once = pa.array(users[:20_000] + [f"{n:036d}" for n in range(60_000)])
+    again = pa.array(random_ones.choices(users[:20_000], k=80_000))
+    with recent:
+        check(once)
+        check(again)
+        assert (by_hash, by_table) == ([80_000, 80_000], [])
+        check(again)
+        check(again[::-1][:5_000])
+        assert (by_hash, by_table) == ([80_000, 80_000], [80_000, 5_000])
+        before = recent.table_of(text_table.of_one_length(again, 36, 36))
+        check(pa.array(random_ones.choices(users, k=80_000)))
+        after = recent.table_of(text_table.of_one_length(again, 36, 36))
+        assert before is not None
+        assert after is not None
+        assert len(before) < len(after) <= 20_100
+        check(pa.array([f"{n:036d}" for n in range(70_000)]))
+        assert by_hash == [80_000, 80_000, 70_000]
+    assert recent.table_of(text_table.of_one_length(again, 36, 36)) is None
 
 
-@given(st.data(), st.integers(0, 63))
-def test_places_are_as_arrow_finds_them(data: st.DataObject, bits: int) -> None:
-    """Texts that are there and others, of the same length and others, with hashes of all bits and of few."""
-    hashes = module._hashes
-    widths = st.integers(0, 40)
-    table = list(dict.fromkeys(data.draw(widths.flatmap(of_one_length))))
-    texts = data.draw(widths.flatmap(of_one_length) | of_one_length(len(table[0]) if table else 8))
-    texts += data.draw(st.lists(st.sampled_from(table), max_size=8)) if table else []
+def test_threads_share_tables() -> None:
+    """Texts of all threads are numbered as by themselves, while tables come, grow and go."""
     with small() as patch:
-        patch.setattr(module, "_hashes", lambda words: hashes(words) >> np.uint64(bits))
-        check_places(pa.array(table, pa.binary()), pa.array(texts, pa.binary()))
+        patch.setattr(module, "LARGEST", 40)
+        errors: list[BaseException] = []
 
+        def work(seed: int) -> None:
+            chosen = random.Random(seed)
+            try:
+                for _ in range(300):
+                    known = range(chosen.choice([5, 30, 60]))
+                    check(pa.array([f"{chosen.choice(known):08d}" for _ in range(90)]))
+            except BaseException as error:
+                errors.append(error)
 
-def test_lengths_of_as_many_words_are_told_apart() -> None:
-    """Of 33 and of 40 bytes, which are five words both."""
-    with small():
-        table = pa.array([b"a" * 40, b"b" * 40])
-        check_places(table, pa.array([b"a" * 33] * 3))
-        check_places(table, pa.array([b"b" * 40, b"c" * 40, b"a" * 40]))
-
-
-def test_a_large_table_is_looked_up_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[bool] = []
-    are_equal = module._are_equal
-
-    def noted(words: Sequence[Any], others: Sequence[Any], places: Any) -> bool:
-        found.append(are_equal(words, others, places))
-        return found[-1]
-
-    monkeypatch.setattr(module, "_are_equal", noted)
-    table = pa.array([f"{n:036d}" for n in range(20_000)])
-    check_places(table, pa.array([f"{n * 7919 % 40_009:036d}" for n in range(70_000)]))
-    assert found == [True]
-    check_places(table[:1000], pa.array([f"{n % 2000:036d}" for n in range(70_000)]))
-    assert found == [True]
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert len(module.RECENT_TEXTS._tables) <= 2

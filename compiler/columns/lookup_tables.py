@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, constant
-from tracetypes.compiler.columns.text_codes import TextTable
+from tracetypes.compiler.columns.text_table import TextTable
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp, is_utf8

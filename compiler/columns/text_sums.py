@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.text_codes import of_one_length
+from tracetypes.compiler.columns.text_table import of_one_length
 
 __all__ = ["text_sums"]
 

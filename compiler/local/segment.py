@@ -22,6 +22,7 @@ from tracetypes.compiler.backend.backend import RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
+from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
@@ -103,7 +104,7 @@ class LocalSegment:
     def _body(self) -> None:
         try:
             if not self.store.finished:
-                with SETTLED, KEPT_MEMORY:
+                with SETTLED, KEPT_MEMORY, RECENT_TEXTS:
                     self._run()
             if not self.control.stop.is_set():
                 self.over.set()
