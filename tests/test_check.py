@@ -560,6 +560,30 @@ def test_TT111_a_parameter_that_cannot_be_sent() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [3, 5_000])
+@pytest.mark.parametrize("place", ["only", "last", "value", "inside"])
+def test_TT111_in_a_table(size: int, place: str) -> None:
+    """Large tables of plain values are not pickled, and one such value of another type is found."""
+
+    @attrs.frozen
+    class Table(Scale):
+        table: Any = ()
+
+    bad = threading.Lock()
+    numbers = list(range(size))
+    tables: dict[str, Any] = {
+        "only": [bad] * size,
+        "last": [*numbers, bad],
+        "value": {**dict.fromkeys(numbers, "a"), -1: bad},
+        "inside": {"a": [numbers, {1: (*numbers, bad)}]},
+    }
+    flow, hub = readings()
+    (one,) = violations(ended(flow, hub.through(Table(table=tables[place]))))
+    assert (one.code, one.found) == ("TT111", "Table cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
+    flow, hub = readings()
+    check(ended(flow, hub.through(Table(table=[numbers, set(numbers), dict.fromkeys(numbers)]))))
+
+
 def test_TT111_every_function_is_tried() -> None:
     lock = threading.Lock()
 

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origi
 from weakref import WeakKeyDictionary
 
 import attrs
-import cloudpickle
 
 from tracetypes.attributes import missing_attribute
 from tracetypes.conformance import hashable, name_of
@@ -49,6 +48,7 @@ from tracetypes.nodes import (
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, String, Unit, UnitValue, show
 from tracetypes.redaction import conceal
 from tracetypes.schemas import schema_of, show_type
+from tracetypes.shipping import try_to_ship
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpKeyedUnordered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
@@ -654,11 +654,11 @@ class _Checker:
     def shippable(self) -> None:
         shipped = [(node, what, part) for node in self.graph.nodes for what, part in _functions(node)]
         try:
-            cloudpickle.dumps([part for _, _, part in shipped])
+            try_to_ship([part for _, _, part in shipped])
         except Exception:
             for node, what, part in shipped:
                 try:
-                    cloudpickle.dumps(part)
+                    try_to_ship(part)
                 except Exception as error:
                     self.refuse(
                         "TT111",
