@@ -8,7 +8,6 @@ an output takes each epoch once.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
-from tracetypes.compiler.local.settled import SETTLED
+from tracetypes.compiler.local.settled import SETTLED, Settling
 from tracetypes.compiler.local.shards import adopt_shards
 from tracetypes.compiler.local.streams import StreamSplits
 from tracetypes.compiler.local.worker_process import WorkerDied
@@ -48,10 +47,6 @@ __all__ = ["LocalSegment"]
 
 PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
-
-SETTLING: Final = 5.0
-"""Seconds after which garbage is collected, and what a segment has loaded is hidden from the cycle collector. That takes 60 ms, a
-hundredth of a run that has lasted that long; a short run does not pay for it."""
 
 DEATHS: Final = 3
 """Worker processes that may die in one epoch, after which the run ends."""
@@ -137,7 +132,7 @@ class LocalSegment:
         adopt_shards(self.log, self.plan, self.options.tasks(self.plan.width))
         plan = in_python(self.plan, in_plain)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states)
-        settling, freed = time.monotonic() + SETTLING, FreedMemory()
+        settling, freed = Settling(), FreedMemory()
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -159,6 +154,7 @@ class LocalSegment:
                     if takes is None:
                         if self._is_over():
                             return
+                        settling.look()
                         self._pause()
                         continue
                     for label, one in self.streams.items():
@@ -166,9 +162,7 @@ class LocalSegment:
                     self.log.begin(number, takes)
                 self._epoch(workers, number, takes)
                 freed.used()
-                if time.monotonic() >= settling:
-                    SETTLED.settle()
-                    settling = math.inf
+                settling.worked()
         finally:
             workers.close()
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SETTLED"]
+__all__ = ["SETTLED", "Settling"]
+
+SETTLING: Final = 5.0
+"""Seconds after which what a run has loaded since its start is frozen too."""
+
+QUIET: Final = 1.0
+"""Seconds without a row after which a pause of 0.1 s delays nothing."""
 
 
 class _SettledObjects:
     """The collector walks all modules, plans and kernels again and again. That takes 40 to 70 ms, and an epoch waits for it; of
-    operators in Python it was a third of the time. So what is there is frozen when a segment starts, and again, without
-    garbage, when it has run for a while. Any number of segments may be inside; the last one that leaves gives all frozen
-    objects of the process back. What the program has frozen itself stays so for as long as no segment settles."""
+    operators in Python it was a third of the time. So what is there is frozen when a segment starts, and what came since when
+    it has run for a while. Any number of segments may be inside; the last one that leaves gives all frozen objects of the process
+    back. What the program has frozen itself stays so for as long as no segment settles."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +43,14 @@ class _SettledObjects:
                 self._frozen = False
 
     def settle(self) -> None:
-        """Freeze what is there. Garbage is collected first, that from before the start too."""
+        """Freeze what came since the start, without garbage. Takes some milliseconds."""
+        with self._lock:
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
+
+    def settle_all(self) -> None:
+        """Freeze what is there. Garbage is collected first, that from before the start too. Takes 50 to 100 ms."""
         with self._lock:
             if self._frozen:
                 gc.unfreeze()
@@ -45,3 +60,25 @@ class _SettledObjects:
 
 
 SETTLED: Final = _SettledObjects()
+
+
+class Settling:
+    """Of a segment: when it settles. First behind an epoch, some time after its start; then, once, when nothing came for a while,
+    for that is a longer pause."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._due, self._quiet = clock, clock() + SETTLING, 0.0
+        self._settled = self._settled_all = False
+
+    def worked(self) -> None:
+        """An epoch has ended."""
+        self._quiet = self._clock() + QUIET
+        if not self._settled and self._clock() >= self._due:
+            SETTLED.settle()
+            self._settled = True
+
+    def look(self) -> None:
+        """Nothing has come."""
+        if self._settled and not self._settled_all and self._clock() >= self._quiet:
+            SETTLED.settle_all()
+            self._settled_all = True

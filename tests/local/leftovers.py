@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import pytest
 
-from tracetypes.compiler.local import segment
+from tracetypes.compiler.local import settled
 from tracetypes.compiler.local.log import GroupId, LocalLog
 from tracetypes.compiler.local.states import StateParts
 
@@ -58,5 +58,5 @@ def watch_epochs(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None] = la
         ended()
 
     monkeypatch.setattr(LocalLog, "end", looks)
-    monkeypatch.setattr(segment, "SETTLING", 0.0)
+    monkeypatch.setattr(settled, "SETTLING", 0.0)
     return leftovers

@@ -11,8 +11,8 @@ import attrs
 import pytest
 
 from tracetypes import Dataflow, U, every, run
-from tracetypes.compiler.local import segment
-from tracetypes.compiler.local.settled import SETTLED
+from tracetypes.compiler.local import settled
+from tracetypes.compiler.local.settled import SETTLED, Settling
 from tracetypes.stdlib import aggregate, count
 
 
@@ -51,7 +51,8 @@ class Ring:
 @pytest.mark.parametrize("settling", [0.0, 60.0])
 def test_what_is_loaded_is_hidden_while_it_runs(monkeypatch: pytest.MonkeyPatch, settling: float) -> None:
     """From the start of the segment on, a moment after the first row; but while garbage is collected."""
-    monkeypatch.setattr(segment, "SETTLING", settling)
+    monkeypatch.setattr(settled, "SETTLING", settling)
+    monkeypatch.setattr(settled, "QUIET", 0.0)
     gc.unfreeze()
     gc.collect()
     frozen: list[int] = []
@@ -62,7 +63,8 @@ def test_what_is_loaded_is_hidden_while_it_runs(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("settling", [0.0, 60.0])
 def test_garbage_of_before_is_collected_after_a_while(monkeypatch: pytest.MonkeyPatch, settling: float) -> None:
-    monkeypatch.setattr(segment, "SETTLING", settling)
+    monkeypatch.setattr(settled, "SETTLING", settling)
+    monkeypatch.setattr(settled, "QUIET", 0.0)
     gc.unfreeze()
     gc.collect()
     ring = Ring()
@@ -84,7 +86,7 @@ def test_garbage_of_before_is_collected_after_a_while(monkeypatch: pytest.Monkey
 
 
 def test_what_the_program_has_frozen_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "SETTLING", 60.0)
+    monkeypatch.setattr(settled, "SETTLING", 60.0)
     gc.freeze()
     try:
         run_slowly([])
@@ -99,4 +101,41 @@ def test_the_last_segment_gives_them_back() -> None:
         with SETTLED:
             SETTLED.settle()
         assert gc.get_freeze_count() > 1000
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_of_before_is_collected_when_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not behind an epoch, for all rows that come would wait. Garbage of the run itself is."""
+    now = 100.0
+    gc.unfreeze()
+    ring = Ring()
+    before = weakref.ref(ring)
+    gc.collect()
+    with SETTLED:
+        settling = Settling(lambda: now)
+        del ring
+        ring = Ring()
+        since = weakref.ref(ring)
+        gc.collect()
+        del ring
+        settling.look()
+        settling.worked()
+        assert since() is not None
+        now += settled.SETTLING
+        settling.worked()
+        assert since() is None
+        now += settled.QUIET / 2
+        settling.look()
+        settling.worked()
+        now += settled.QUIET / 2
+        settling.look()
+        assert before() is not None
+        now += settled.QUIET / 2
+        settling.look()
+        assert before() is None
+        settled_objects = gc.get_freeze_count()
+        settling.worked()
+        now += settled.QUIET
+        settling.look()
+        assert gc.get_freeze_count() == settled_objects
     assert gc.get_freeze_count() == 0
