@@ -13,6 +13,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.heap import limit_heaps
 from tracetypes.compiler.local.inputs import OPENINGS, LocalInput
 from tracetypes.compiler.local.log import LocalLog, stage_states
 from tracetypes.compiler.local.options import LocalOptions
@@ -126,5 +127,6 @@ class LocalEngine:
     @contextmanager
     def started(self, width: int, show: Callable[[str], None]) -> Iterator[LocalBackend]:
         """A context in which what operators print is shown."""
+        limit_heaps()
         with show_prints(show):
             yield LocalBackend(width, self.options)

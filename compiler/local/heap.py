@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["KEPT_MEMORY", "FreedMemory", "KeptMemory", "give_back"]
+__all__ = ["KEPT_MEMORY", "FreedMemory", "KeptMemory", "give_back", "limit_heaps"]
 
 PERIOD: Final = 10.0
 """Seconds between two times at which memory is given back. A short run gives none back."""
@@ -23,7 +23,7 @@ KEPT: Final = 256 << 20
 
 ARENAS: Final = 4
 """Heaps of the process at most. By itself glibc has one for each thread, up to eight a core, and what one has freed is of no use
-to the others: with the threads of a Kafka client these are 15, of which each keeps some."""
+to the others: with the threads of a Kafka client these are 15, of which each keeps what its largest epoch needed."""
 
 BY_USER: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
 """Variables by which the user chooses."""
@@ -48,13 +48,20 @@ def _adjustable() -> Any:
     return None if any(name in os.environ for name in BY_USER) else _glibc()
 
 
+def limit_heaps(library: Callable[[], Any] = _adjustable) -> None:
+    """Have at most ``ARENAS`` heaps, for good. For the start of a run, before its inputs are opened: a client of Kafka has so
+    many threads that there would be more heaps, and glibc finds out once how many there may be."""
+    if (one := library()) is not None:
+        one.mallopt(_ARENA_MAX, ARENAS)
+
+
 class KeptMemory:
     """A context in which the heap keeps the memory of columns. Any number of segments may be inside; the last one that
     leaves gives it back.
 
     glibc maps each large block anew and gives it back when it is freed, so the kernel fills each page of each temporary column
     with zeros: a quarter of the processor time of simple queries. Inside, blocks up to ``LARGEST`` come from the heap, and up
-    to ``KEPT`` bytes at its end stay there. The number of heaps stays limited for good: glibc cannot take that back.
+    to ``KEPT`` bytes at its end stay there.
     """
 
     def __init__(self, library: Callable[[], Any] = _adjustable) -> None:
@@ -68,7 +75,6 @@ class KeptMemory:
             if self._inside == 1 and (library := self._library()) is not None:
                 library.mallopt(_MMAP_THRESHOLD, LARGEST)
                 library.mallopt(_TRIM_THRESHOLD, KEPT)
-                library.mallopt(_ARENA_MAX, ARENAS)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:

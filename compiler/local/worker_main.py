@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_bytes, frame_of, message_of
-from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
+from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory, limit_heaps
 from tracetypes.compiler.local.inputs import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
@@ -146,6 +146,7 @@ def main(end: int, lifeline: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    limit_heaps()
     with KEPT_MEMORY, contextlib.suppress(OSError, _RunEnded):
         serve(Connection(socket.socket(fileno=end)))
     atexit._run_exitfuncs()
