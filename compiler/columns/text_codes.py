@@ -35,7 +35,8 @@ class RecentTexts:
     """Tables of texts that have come lately. Keys of a stream come again, and looking them up takes half of the time that
     numbering them without a table takes. Tables do not change, so all threads read them; a lock guards which ones there are.
 
-    Also a context, for a run: when no run is left inside, no text is kept.
+    Also a context, for segments of the local backend: when none is left inside, no text is kept. Spark's workers keep them until
+    they end.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["WIDEST", "FixedWidthTable", "TextTable", "are_equal", "hashes_of", "of_one_length"]
+__all__ = ["WIDEST", "FixedWidthTable", "TextTable", "are_equal", "hashes_of", "of_one_length", "rows_of"]
 
 LARGE: Final = 1 << 8
 """Texts of a table from which on slots pay."""
@@ -37,6 +37,9 @@ EXTRA: Final = 2
 
 LEVELS: Final = tuple(np.uint64(pow(0xC2B2AE3D27D4EB4F, level, 1 << 64)) for level in range(12))
 """Odd numbers, one for each level of slots."""
+
+FEW: Final = 64
+"""Texts of which more than half may be contested by chance."""
 
 NOWHERE: Final = -1
 CONTESTED: Final = -2
@@ -185,7 +188,7 @@ def _slots_of(hashes: Any, factor: Any, shift: Any) -> Any:
 
 
 def _levels(hashes: Any) -> tuple[tuple[Any, Any, Any], ...] | None:
-    """None if texts are contested in each level, as those of the same hash are."""
+    """None if there is no telling texts apart, as those of the same hash."""
     left, levels = np.arange(len(hashes), dtype=np.int32), []
     for factor in LEVELS:
         bits = len(left).bit_length() + EXTRA
@@ -195,9 +198,11 @@ def _levels(hashes: Any) -> tuple[tuple[Any, Any, Any], ...] | None:
         slots = np.full(1 << bits, NOWHERE, np.int32)
         slots[slot_of] = np.where(contested, CONTESTED, left)
         levels.append((factor, shift, slots))
-        left = left[contested]
+        before, left = len(left), left[contested]
         if not len(left):
             return tuple(levels)
+        if len(left) > max(before // 2, FEW):  # with different hashes it is about a sixth
+            break
     return None
 
 

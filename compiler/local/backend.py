@@ -54,7 +54,8 @@ class LocalBackend:
         return stage_states
 
     def prepare(self, program: Program, locks: Locks) -> None:
-        """Nothing has to be prepared."""
+        """Before inputs are opened: their threads would have heaps of their own."""
+        limit_heaps()
 
     @staticmethod
     def open(opening: Opening) -> LocalInput:
@@ -127,6 +128,5 @@ class LocalEngine:
     @contextmanager
     def started(self, width: int, show: Callable[[str], None]) -> Iterator[LocalBackend]:
         """A context in which what operators print is shown."""
-        limit_heaps()
         with show_prints(show):
             yield LocalBackend(width, self.options)

@@ -73,7 +73,7 @@ class LocalSegment:
         self.control, self.over = Control(), threading.Event()
         self.failure: BaseException | None = None
         self.metrics: Batch | None = None
-        self._rest = 0.0
+        self._rest, self._is_over = 0.0, False
         self._arrived = threading.Event()
         """Something has come to a source that cannot be read again."""
         self._thread = threading.Thread(target=self._body, name=f"tracetypes {name}", daemon=True)
@@ -152,7 +152,7 @@ class LocalSegment:
                 if takes is None:
                     takes = self._next()
                     if takes is None:
-                        if self._is_over():
+                        if self._is_over:
                             return
                         settling.look()
                         self._pause()
@@ -174,26 +174,6 @@ class LocalSegment:
         else:
             time.sleep(PAUSE)
 
-    def _goes_on(self, takes: Takes) -> bool:
-        """Whether more may come, behind an epoch, from a source that cannot be read again."""
-        if self.control.drain.is_set():
-            return False
-        return not all(one.is_over(_until(takes, label, one)) for label, one in self.streams.items())
-
-    def _goes_on_now(self) -> bool:
-        """As :meth:`_goes_on`, behind the last epoch."""
-        if not self.streams or self.log.took_from(self.store.control, self.log.ended):
-            return False
-        return self._goes_on(self.log.takes(self.log.ended) or Takes({}, [], False))
-
-    @property
-    def _follows(self) -> bool:
-        return self.context.follow and not self.control.drain.is_set()
-
-    @property
-    def _drains(self) -> bool:
-        return bool(self.plan.sources) and (self.context.drain or self.control.drain.is_set())
-
     def _look(self, *, at_once: bool = False) -> None:
         """Look for new files, but not so often that it keeps the machine busy."""
         began = time.monotonic()
@@ -205,47 +185,54 @@ class LocalSegment:
         self._rest = ended + 4 * (ended - began)
 
     def _next(self) -> Takes | None:
-        """What the next epoch takes; None if nothing is new. Where no more comes, the sources end with the last rows."""
+        """What the next epoch takes; None if nothing is new, and then it is known whether all is over. Where no more comes, the
+        sources end with the last rows.
+
+        The request to drain, and whether a source is over, are looked at once: both may come at any moment, and between two looks
+        the sources would end without an epoch that answers it.
+        """
         log, store = self.log, self.store
-        self._senders_over = all(one.over.is_set() for one in self.senders)  # before the look at their channels
+        senders_over = all(one.over.is_set() for one in self.senders)  # before the look at their channels
+        drained = self.control.drain.is_set()
+        follows = self.context.follow and not drained
         last = log.takes(log.ended) or Takes({}, [], False)
         ended = log.took_from(store.control, log.ended)
-        if not ended and (self._follows or self.control.drain.is_set()):
-            self._look(at_once=not self._follows)
+        if not ended and (follows or drained):
+            self._look(at_once=not follows)
         sources: dict[str, tuple[Any, Any]] = {}
         more = False
         for label, splits in self.sources.items():
             since = last.sources[label][1] if label in last.sources else splits.begin()
             until = since if ended else splits.end(since)
             sources[label] = since, until
-            more = more or (not ended and not self._follows and until != since and splits.end(until) != until)
+            more = more or (not ended and not follows and until != since and splits.end(until) != until)
         untils = {name: until for name, _, until in last.channels}
         channels: dict[str, tuple[Any, Any]] = {}
         for directory, splits in self.channels.values():
             since = untils.get(directory) or splits.begin()
             channels[directory] = since, splits.end(since)
-        more = more or self._goes_on(Takes(sources, [], False))
-        drain = self._drains and not self._follows and not ended and not more
+        more = more or not (drained or all(one.is_over(sources[label][1]) for label, one in self.streams.items()))
+        drains = self.context.drain or drained
+        drain = bool(self.plan.sources) and drains and not follows and not ended and not more
         moved = any(since != until for since, until in [*sources.values(), *channels.values()])
         if not moved and not drain:
+            self._is_over = not follows and senders_over and (ended or not more)
+            if self._is_over and drains:
+                self._finish()
             return None
         if drain and not store.drained:
             store.drain()
         places = [self.channels[leaf.name][0] for leaf in self.plan.channels]
         return Takes(sources, [(place, *channels[place]) for place in places], drain)
 
-    def _is_over(self) -> bool:
-        """Whether nothing more comes. Then the end of the sources was answered, if there is one."""
-        if self._follows or not self._senders_over or self._goes_on_now():
-            return False
-        if self.context.drain or self.control.drain.is_set():
-            number, _ = self.store.next
-            if not self.store.before(number).get("complete"):
-                raise RunError(
-                    "TT214", "the end of the sources was not answered", fix="run again to go on; if it happens again, report it"
-                )
-            self.store.finish()
-        return True
+    def _finish(self) -> None:
+        """The end of the sources was answered."""
+        number, _ = self.store.next
+        if not self.store.before(number).get("complete"):
+            raise RunError(
+                "TT214", "the end of the sources was not answered", fix="run again to go on; if it happens again, report it"
+            )
+        self.store.finish()
 
     # --------------------------------------------------------------------------------------------------- epochs
 
@@ -315,11 +302,6 @@ def _dead_workers(died: WorkerDied, number: int) -> RunError:
         fix="see why it ends: if it had no memory left, give a smaller --parallelism; --processes never runs operators in the "
         "process of the run",
     )
-
-
-def _until(takes: Takes, label: str, splits: StreamSplits) -> Any:
-    """Up to where a reading is taken."""
-    return takes.sources[label][1] if label in takes.sources else splits.begin()
 
 
 def _of(channels: Mapping[str, tuple[str, Splits]], place: str) -> Splits:

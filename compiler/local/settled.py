@@ -27,6 +27,8 @@ class _SettledObjects:
         self._lock = threading.Lock()
         self._segments = 0
         self._frozen = False
+        self.quiet = 0.0
+        """When no epoch of any segment has ended for ``QUIET`` seconds."""
 
     def __enter__(self) -> None:
         with self._lock:
@@ -63,22 +65,22 @@ SETTLED: Final = _SettledObjects()
 
 
 class Settling:
-    """Of a segment: when it settles. First behind an epoch, some time after its start; then, once, when nothing came for a while,
-    for that is a longer pause."""
+    """Of a segment: when it settles. First behind an epoch, some time after its start; then, once, when nothing came for a while
+    to any segment of the process, for that is a longer pause."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._due, self._quiet = clock, clock() + SETTLING, 0.0
+        self._clock, self._due = clock, clock() + SETTLING
         self._settled = self._settled_all = False
 
     def worked(self) -> None:
         """An epoch has ended."""
-        self._quiet = self._clock() + QUIET
+        SETTLED.quiet = self._clock() + QUIET
         if not self._settled and self._clock() >= self._due:
             SETTLED.settle()
             self._settled = True
 
     def look(self) -> None:
         """Nothing has come."""
-        if self._settled and not self._settled_all and self._clock() >= self._quiet:
+        if self._settled and not self._settled_all and self._clock() >= SETTLED.quiet:
             SETTLED.settle_all()
             self._settled_all = True

@@ -48,21 +48,36 @@ def test_inputs_with_many_threads_have_few_heaps(tmp_path: Path, chosen: str | N
     """As clients of Kafka, whose threads there are before the segment starts. What the user chooses stays."""
     script = f"""
 import ctypes, threading
-from tracetypes.running import engine_of
+import attrs
+from tracetypes import Dataflow, U, every, run
+from tracetypes.compiler.local.backend import LocalBackend
 
-with engine_of("local").started(2, print):
-    barrier = threading.Barrier(40)
+@attrs.frozen
+class Row:
+    key: str
+    ts: int
 
-    def work():
-        barrier.wait()
-        blocks = [bytearray(4096) for _ in range(100)]
-        barrier.wait()
+barrier = threading.Barrier(40)
 
+def work():
+    barrier.wait()
+    blocks = [bytearray(4096) for _ in range(100)]
+    barrier.wait()
+
+def opened(opening, whole=LocalBackend.open):
     threads = [threading.Thread(target=work) for _ in range(40)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    return whole(opening)
+
+LocalBackend.open = staticmethod(opened)
+flow = Dataflow("heaps")
+flow.sink("out", flow.source("rows", U[str, Row], key=lambda row: row.key, markers=every(seconds=1, time=lambda row: row.ts)))
+out = []
+run(flow, inputs={{"rows": [Row("a", 1)]}}, outputs={{"out": out}}, backend="local")
+assert len(out) == 1, out
 library = ctypes.CDLL(None)
 library.fopen.restype = ctypes.c_void_p
 file = ctypes.c_void_p(library.fopen({str(tmp_path / "heaps.xml").encode()!r}, b"w"))

@@ -104,15 +104,15 @@ def test_the_last_segment_gives_them_back() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_garbage_of_before_is_collected_when_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not behind an epoch, for all rows that come would wait. Garbage of the run itself is."""
+def test_garbage_of_before_is_collected_when_nothing_comes() -> None:
+    """To any segment; not behind an epoch, for all rows that come would wait. Garbage of the run itself is."""
     now = 100.0
     gc.unfreeze()
     ring = Ring()
     before = weakref.ref(ring)
     gc.collect()
     with SETTLED:
-        settling = Settling(lambda: now)
+        settling, other = Settling(lambda: now), Settling(lambda: now)
         del ring
         ring = Ring()
         since = weakref.ref(ring)
@@ -127,6 +127,10 @@ def test_garbage_of_before_is_collected_when_nothing_comes(monkeypatch: pytest.M
         now += settled.QUIET / 2
         settling.look()
         settling.worked()
+        now += settled.QUIET / 2
+        settling.look()
+        assert before() is not None
+        other.worked()
         now += settled.QUIET / 2
         settling.look()
         assert before() is not None
