@@ -183,7 +183,7 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
     helps = {
         "reorder": "what is put back in order: what types demand, or all, so that rows stand as one worker writes them",
         "heuristic": "which operator a worker takes next",
-        "queue": "how a stage keeps what waits for its key groups",
+        "queue": "how a stage keeps what waits for its shards",
         "processes": "whether operators in Python run in worker processes",
     }
     for name, values in SCHEDULING.items():

@@ -21,7 +21,7 @@ from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.backend.shadow_run import ShadowRun
-from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
+from tracetypes.errors import CheckFailed, TraceTypesError, UsageError, counted
 from tracetypes.formats import Csv, Parquet, format_of
 from tracetypes.nodes import Source
 from tracetypes.parsing import split_header, text_parser
@@ -226,8 +226,8 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
         say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")
     verb = "stopped" if result.stopped else "done"
     outputs = ", ".join(map(_short, job.paths.values()))
-    epochs = "1 micro-batch" if result.epochs == 1 else f"{result.epochs:,} micro-batches"
-    say.line(f"{verb}: {result.rows:,} rows in {epochs}, {result.seconds:.1f} s; output in {outputs}")
+    epochs = counted(result.epochs, "micro-batch", "micro-batches")
+    say.line(f"{verb}: {counted(result.rows, 'row')} in {epochs}, {result.seconds:.1f} s; output in {outputs}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
     if say.terminal and (hint := job.engine.hint()):
         say.line(hint)
@@ -308,7 +308,7 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
     }
 
     def on_batch(batch: Batch) -> None:
-        rows = f"{batch.written:,} rows written" if batch.query in beside else f"{batch.rows:,} rows"
+        rows = f"{counted(batch.written, 'row')} written" if batch.query in beside else counted(batch.rows, "row")
         marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
         markers = "marker" if batch.markers == 1 else "markers"
         aside = "".join(

@@ -33,6 +33,7 @@ __all__ = [
     "UsageError",
     "Violation",
     "caller",
+    "counted",
     "raised_at",
 ]
 
@@ -179,9 +180,7 @@ class CheckFailed(TraceTypesError):
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
-        count = len(self.violations)
-        heading = f"{count} violation{'s' if count != 1 else ''}"
-        super().__init__("\n".join([heading, *map(str, self.violations)]))
+        super().__init__("\n".join([counted(len(self.violations), "violation"), *map(str, self.violations)]))
 
     def __reduce__(self) -> tuple[object, ...]:
         return CheckFailed, (self.violations,)
@@ -243,6 +242,11 @@ class OperatorFailed(CodedError):
 
 
 _MARK: Final = "TRACETYPES-ERROR "
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number of things, for a message: "1 row", "2,000 rows". ``many``: its plural, if that is not ``one`` and an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def envelope(error: CodedError) -> str:

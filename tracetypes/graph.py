@@ -10,7 +10,7 @@ import attrs
 from tracetypes.bounds import combined
 from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
-from tracetypes.errors import UsageError, caller
+from tracetypes.errors import UsageError, caller, counted
 from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Dataflow:
         sources = ", ".join(source.name for source in graph.sources) or "no source"
         sinks = ", ".join(sink.name for sink in graph.sinks) or "no sink"
         count = len(graph.nodes)
-        return f"<Dataflow {self.name!r}: {sources} -> {sinks}, {count:,} {'node' if count == 1 else 'nodes'}>"
+        return f"<Dataflow {self.name!r}: {sources} -> {sinks}, {counted(count, 'node')}>"
 
     def _repr_html_(self) -> str | None:
         """The typed graph, for notebooks."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from tracetypes.errors import counted
 from tracetypes.rejects import SideOutputRow
 
 __all__ = ["ROWS", "GateReport", "Result"]
@@ -66,7 +67,7 @@ class Result:
     def _repr_html_(self) -> str:
         """The first rows of each output, for notebooks."""
         aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
-        parts = [f"<p>{self.rows:,} rows in {self.seconds:.1f} s, {aside}</p>"]
+        parts = [f"<p>{counted(self.rows, 'row')} in {self.seconds:.1f} s, {aside}</p>"]
         for name, rows in self.outputs.items():
             cells = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
             more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""

@@ -303,8 +303,10 @@ class RunRequest:
         result = self._result(summary, late_rows, rejected_rows, control)
         for source in result.all_rejected:
             one = next((f": {row.reason}" for row in rejected_rows if row.source == source), "")
+            count = result.read[source]
+            which = "the only row" if count == 1 else f"each of the {count:,} rows"
             (notify or _loud)(
-                f"TT241 each of the {result.read[source]:,} rows of source {source!r} was rejected{one}\n"
+                f"TT241 {which} of source {source!r} was rejected{one}\n"
                 "    fix:      see their reasons; declare the source as its rows are, and take another --checkpoint and output"
             )
         return result

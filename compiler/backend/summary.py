@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, counted
 from tracetypes.results import GateReport
 
 __all__ = ["Limits", "Summary", "counter", "shown_difference", "shown_held", "warner"]
@@ -121,7 +121,7 @@ class Limits:
                 by = ", ".join(f"{source} {count:,}" for source, count in counts.items())
                 raise RunError(
                     "TT217",
-                    f"{total:,} rows were {what} ({by}), and at most {most:,} may be",
+                    f"{counted(total, 'row')} {'was' if total == 1 else 'were'} {what} ({by}), and at most {most:,} may be",
                     fix="look at them where they went; the same command goes on behind them, and counts anew",
                 )
 

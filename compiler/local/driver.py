@@ -4,12 +4,12 @@ The way of the data, for each stage of the plan::
 
     splits  SOURCE       the splits of the epoch, by link in turn; the barrier; a few splits of the next epoch, to be read early
       |                  (:mod:`.split_source`)
-    read    STATELESS    a split, read and run through the source kernel: messages by key group; any number at once
+    read    STATELESS    a split, read and run through the source kernel: messages by shard; any number at once
       |
       |<--- an earlier stage
     join    STATEFUL     settles lateness in the order of the source, and joins messages to batches (:mod:`.exchange`)
       |
-    stage   PARTITIONED  the key groups: each takes its part of a batch in one step of the stage kernel (:mod:`.key_groups`)
+    stage   PARTITIONED  the shards: each takes its part of a batch in one step of the stage kernel (:mod:`.stage_shards`)
       |
       v     the next stage; behind the last one
 
@@ -19,7 +19,7 @@ A chain of operators that the planner has put into one stage is one unit, with t
 which items go straight to the sink (``is_straight``), ``join`` only settles lateness, and there is no stage.
 
 Barriers. The unit with ``last`` is the end of an epoch. The source sends it behind the last split. It is a mark: a merge sends it
-on when each of its inputs has brought it, and the key groups of a stage take it after all that came before it. Each group then
+on when each of its inputs has brought it, and the shards of a stage take it after all that came before it. Each shard then
 takes its state into the checkpoint. These states are one consistent cut (theorem in ``ordered.marks``): what all splits of the
 epoch have changed, and nothing else. When the barrier comes out of the last operator, all states have been taken, and the epoch
 can be committed. The states are taken as views (:class:`.states.StateParts`); nothing changes them before the commit, as the next
@@ -48,7 +48,6 @@ import attrs
 
 from tracetypes.compiler.local.exchange import Exchange, SplitQueue
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
-from tracetypes.compiler.local.key_groups import KeyGroups
 from tracetypes.compiler.local.lateness import Lateness, Newest
 from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
 from tracetypes.compiler.local.ordered.flow import Flow, Settings
@@ -59,6 +58,7 @@ from tracetypes.compiler.local.ordered.workers import Workers as Crew
 from tracetypes.compiler.local.ordered.workers import work as take_turns
 from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
 from tracetypes.compiler.local.split_source import EarlySplit, SplitSource, SplitUnit
+from tracetypes.compiler.local.stage_shards import StageShards
 from tracetypes.compiler.local.units import Batch, Sent, aligned_barriers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage, StageLink, links
@@ -135,7 +135,7 @@ class Driver:
         self.sources: dict[int, SplitSource] = {}
         self.joins: dict[int, Exchange | _Straight] = {}
         """For this epoch, by stage."""
-        self.groups: list[KeyGroups] = []
+        self.shards: list[StageShards] = []
         self.messages: list[Message] = []
         """What has come out in this epoch."""
         self.over = threading.Event()
@@ -200,8 +200,8 @@ class Driver:
             self.crew.scheduler.stop()
             for thread in self.crew.threads:
                 thread.join()
-        for groups in self.groups:
-            groups.abandon()
+        for shards in self.shards:
+            shards.abandon()
 
     def _begin(self, tasks: Mapping[int, Sequence[SplitTask]], ahead: Mapping[int, Sequence[SplitTask]]) -> bool:
         """Whether some splits of the epoch were read before."""
@@ -266,14 +266,14 @@ class Driver:
         return splits, Operator(name=f"read {stage.number}", kind=Kind.STATELESS, process=read, order=order)
 
     def _stage(self, stage: Stage, delivery: Delivery | None) -> Operator:
-        groups = KeyGroups(self.plan, stage, self.states, self.runner, delivery)
-        self.groups.append(groups)
+        shards = StageShards(self.plan, stage, self.states, self.runner, delivery)
+        self.shards.append(shards)
         return Operator(
             name=f"stage {stage.number}",
             kind=Kind.PARTITIONED,
-            process=groups.process,
+            process=shards.process,
             partitions=self.plan.key_groups,
-            after_parts=groups.after_parts,
+            after_parts=shards.after_parts,
         )
 
     # ------------------------------------------------------------------------------------------- the operators

@@ -1,6 +1,6 @@
-"""The operator before the key groups of a stage: it settles lateness, and joins messages to batches.
+"""The operator before the shards of a stage: it settles lateness, and joins messages to batches.
 
-Reports, and markers of earlier stages, concern every key group. So a batch is a mark (``ordered.marks``): each group takes its
+Reports, and markers of earlier stages, concern every shard. So a batch is a mark (``ordered.marks``): each shard takes its
 part in one step, and what they send leaves when the last one is done.
 
 Why a stage may take an epoch in several steps: a step is to the stage what an epoch is, and its answer does not depend on how
@@ -48,7 +48,7 @@ class Exchange:
     """Of one stage, for one epoch; one worker at a time. ``least``: rows of a batch. ``drain``: the sources have ended."""
 
     def __init__(self, plan: Plan, stage: Stage, lateness: Lateness, least: int, *, drain: bool) -> None:
-        self.groups, self.lateness, self.least = plan.key_groups, lateness, least
+        self.shards, self.lateness, self.least = plan.key_groups, lateness, least
         self.drain = drain and any(isinstance(link, SourceLink) for link in links(stage.region))
         self.queue = SplitQueue()
         self.pending: list[Message] = []
@@ -68,7 +68,7 @@ class Exchange:
         if last:
             self.pending += self.at_end
             if self.drain:
-                self.pending += [Message(group, Drain()) for group in range(self.groups)]
+                self.pending += [Message(shard, Drain()) for shard in range(self.shards)]
         return [self._batch(last=last)] if last or self.rows >= self.least else []
 
     def _take(self, answer: SplitAnswer) -> None:
@@ -86,8 +86,8 @@ class Exchange:
         self.rows += sum(row_count(message.body) for message in messages)
 
     def _batch(self, *, last: bool) -> Batch:
-        groups: dict[int, list[Message]] = {}
+        shards: dict[int, list[Message]] = {}
         for message in self.pending:
-            groups.setdefault(message.group, []).append(message)
+            shards.setdefault(message.group, []).append(message)
         self.pending, self.rows = [], 0
-        return Batch(groups, [()] * self.groups, last)
+        return Batch(shards, [()] * self.shards, last)

@@ -35,9 +35,9 @@ from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.errors import RunError
 
-__all__ = ["GroupId", "LocalLog", "Shards", "Takes", "stage_states"]
+__all__ = ["LocalLog", "ShardId", "Shards", "Takes", "stage_states"]
 
-GroupId: TypeAlias = tuple[int, int]
+ShardId: TypeAlias = tuple[int, int]
 """A stage, and a shard of its key groups."""
 
 LARGE = 1 << 17
@@ -100,7 +100,7 @@ class LocalLog:
         self.checkpoint, self.path = checkpoint, checkpoint / "local"
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
-        self._known: dict[GroupId, Sequence[bytes]] | None = None
+        self._known: dict[ShardId, Sequence[bytes]] | None = None
         self.shards: dict[int, Shards] = {}
         """Of each stage, as the states of the next epoch have them."""
 
@@ -131,17 +131,17 @@ class LocalLog:
         with self._lock, self._open() as connection:
             connection.execute("DELETE FROM epochs WHERE number >= ?", (number,))
 
-    def end(self, number: int, states: Mapping[GroupId, StateParts]) -> None:
+    def end(self, number: int, states: Mapping[ShardId, StateParts]) -> None:
         """Record that an epoch has ended, with the states that it has changed: those parts that are not written yet."""
         self._write(states, number)
 
-    def replace(self, states: Mapping[GroupId, StateParts]) -> None:
+    def replace(self, states: Mapping[ShardId, StateParts]) -> None:
         """Replace all states by the same in other shards, those of :attr:`shards`."""
         with self._lock:
             self._known = {}
             self._write(states, None)
 
-    def _write(self, states: Mapping[GroupId, StateParts], number: int | None) -> None:
+    def _write(self, states: Mapping[ShardId, StateParts], number: int | None) -> None:
         """Write states. ``number``: the epoch that ends with them; None: they take the place of all others."""
         with self._lock:
             digests = self._digests()
@@ -171,10 +171,10 @@ class LocalLog:
             if number is None or shorter or any(file is not None for *_, file in rows):
                 self._tidy()
 
-    def _digests(self) -> dict[GroupId, Sequence[bytes]]:
+    def _digests(self) -> dict[ShardId, Sequence[bytes]]:
         """The digests of all parts that are written."""
         if self._known is None:
-            known: dict[GroupId, list[bytes]] = {}
+            known: dict[ShardId, list[bytes]] = {}
             for stage, group, digest in self._all("SELECT stage, grp, digest FROM states ORDER BY stage, grp, part"):
                 known.setdefault((stage, group), []).append(digest)
             self._known = {at: tuple(some) for at, some in known.items()}
@@ -187,7 +187,7 @@ class LocalLog:
         """How many stages have a state."""
         return int(self._one("SELECT count(DISTINCT stage) FROM states", 0))
 
-    def states(self, stage: int | None = None) -> Iterator[tuple[GroupId, list[Part]]]:
+    def states(self, stage: int | None = None) -> Iterator[tuple[ShardId, list[Part]]]:
         """The states after the last epoch that has ended, in parts. Raises :class:`RunError` ``TT214`` if a file of one is
         gone."""
         query, order = "SELECT stage, grp, state, file FROM states", "ORDER BY stage, grp, part"
@@ -198,7 +198,7 @@ class LocalLog:
             except OSError as error:
                 raise RunError(
                     "TT214",
-                    f"the state of stage {at[0]}, key group {at[1]} cannot be read: {error}",
+                    f"the state of stage {at[0]}, shard {at[1]} cannot be read: {error}",
                     fix="put the file back, or start anew with another --checkpoint and output",
                 ) from error
             yield (at[0], at[1]), parts

@@ -38,7 +38,7 @@ SCHEMES: Final[Mapping[str, Scheme]] = {
     "partitioned": Scheme.PARTITIONED,
     "shared": Scheme.SHARED,
 }
-"""How a stage keeps what waits for its key groups."""
+"""How a stage keeps what waits for its shards."""
 
 PARTS: Final = 4
 """In serial order a file is cut for so many tasks, whatever the parallelism is."""

@@ -4,7 +4,7 @@ Where data leaves this process, by the operators of :mod:`.driver`::
 
     read    the split goes to any process of the first kind, as a few bytes: the process itself reads the rows, runs them through
             the source kernel and sends messages, or writes rows into files where they go straight to the sink
-    stage   a key group lives in one process of the second kind, with its state; its messages of a batch go there, and what it
+    stage   a shard lives in one process of the second kind, with its state; its messages of a batch go there, and what it
             sends comes back. At the barrier its state comes back, as bytes for the checkpoint
     join    stays here, as all that puts something in order
 
@@ -28,7 +28,7 @@ import cloudpickle
 from tracetypes.compiler.local.frames import Frame, Kind, frame_of, message_of
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
-from tracetypes.compiler.local.log import GroupId
+from tracetypes.compiler.local.log import ShardId
 from tracetypes.compiler.local.placement import Cost, InPython
 from tracetypes.compiler.local.runners import ThreadRunner
 from tracetypes.compiler.local.states import Part, StateParts
@@ -51,7 +51,7 @@ class WorkerPool:
         self.readers: list[WorkerProcess] = []
         """Those that read splits, and do nothing now."""
         self.keepers: dict[int, WorkerProcess] = {}
-        """Those that keep key groups, by number."""
+        """Those that keep shards, by number."""
 
     def start(self, readers: int, keepers: int) -> None:
         """Start so many of each kind at once; the first ones need most of a second until they can answer."""
@@ -80,7 +80,7 @@ class WorkerPool:
                     self.readers.append(one)
 
     def keeper(self, number: int) -> WorkerProcess:
-        """The process that keeps key groups of a number. One worker at a time has such a group, but not all groups."""
+        """The process that keeps the shards of a number. One worker at a time has such a shard, but not all shards."""
         with self.lock:
             if number not in self.keepers:
                 self.keepers[number] = self._new()
@@ -110,8 +110,8 @@ class ProcessRunner:
     ) -> None:
         self.here, self.plan, self.setup, self.pool, self.cost, self.always = here, plan, setup, pool, cost, always
         self.parts = InPython.of(plan)
-        self.in_processes: set[GroupId] = set()
-        """The key groups that live in a process."""
+        self.in_processes: set[ShardId] = set()
+        """The shards that live in a process."""
         self.splits: dict[tuple[int, int], int] = {}
         """How many this epoch reads of each link."""
         self.next = {link.leaf.stage: stage.number for stage in plan.stages for link in links(stage.region)
@@ -144,14 +144,14 @@ class ProcessRunner:
                     return self._answer(process, request, task, before)
         return self.cost.of_call(lambda: self.here.read(task, before))
 
-    def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
-        """Let a key group take messages, in the process that has its state."""
+    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let a shard take messages, in the process that has its state."""
         if stage not in self.parts.stages:
-            yield from self.here.step(stage, group, messages)
+            yield from self.here.step(stage, shard, messages)
             return
-        at = stage, group
+        at = stage, shard
         if at in self.in_processes or self._on():
-            process = self.pool.keeper(group % self.plan.width)
+            process = self.pool.keeper(shard % self.plan.width)
             with process.lock:
                 if self._ready(process):
                     if at not in self.in_processes:
@@ -162,14 +162,14 @@ class ProcessRunner:
                     for frame in process.ask([request, *map(frame_of, messages)]):
                         yield message_of(frame, as_bytes=as_bytes)
                     return
-        yield from self.cost.of_steps(self.here.step(stage, group, messages))
+        yield from self.cost.of_steps(self.here.step(stage, shard, messages))
 
-    def state(self, stage: int, group: int) -> StateParts:
-        """The state of a key group, from the process that has it."""
-        at = stage, group
+    def state(self, stage: int, shard: int) -> StateParts:
+        """The state of a shard, from the process that has it."""
+        at = stage, shard
         if at not in self.in_processes:
-            return self.here.state(stage, group)
-        process = self.pool.keeper(group % self.plan.width)
+            return self.here.state(stage, shard)
+        process = self.pool.keeper(shard % self.plan.width)
         with process.lock:
             frames = list(process.ask([Frame(Kind.STATE, payload=pickle.dumps(at))]))
         return StateParts([frame.payload for frame in frames], [frame.header for frame in frames])
@@ -214,11 +214,11 @@ class ProcessRunner:
         report = next((message.body for message in messages if isinstance(message.body, Report)), None)
         return SplitAnswer(task, messages, report, None if report is None else before(report.part))
 
-    def _state_frames(self, at: GroupId) -> list[Frame]:
-        """The state of a key group on its way to a process, if it has one already."""
+    def _state_frames(self, at: ShardId) -> list[Frame]:
+        """The state of a shard on its way to a process, if it has one already."""
         states, parts = self.here.states, list[Part]()
-        if at in states.all:
-            parts = list(StateParts.of(states.all.pop(at)).parts)
+        if at in states.loaded:
+            parts = list(StateParts.of(states.loaded.pop(at)).parts)
         elif at in states.from_checkpoint:
             parts = list(states.from_checkpoint.pop(at))
         if not parts:

@@ -7,7 +7,7 @@ from typing import Protocol, final
 
 from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
-from tracetypes.compiler.local.log import GroupId
+from tracetypes.compiler.local.log import ShardId
 from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.state import StageState
@@ -17,24 +17,25 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 
 @final
 class States:
-    """The states of all key groups, between epochs and within. ``from_checkpoint``: those of groups that have received
-    nothing yet, in parts; ``all``: the others. Each key group has one worker at a time, which changes only that state."""
+    """The states of the shards that are in this process, between epochs and within. ``from_checkpoint``: those of shards that
+    have received nothing yet, in parts; ``loaded``: the others. Each shard has one worker at a time, which changes only its
+    state."""
 
-    def __init__(self, from_checkpoint: Mapping[GroupId, Sequence[Part]]) -> None:
+    def __init__(self, from_checkpoint: Mapping[ShardId, Sequence[Part]]) -> None:
         self.from_checkpoint = dict(from_checkpoint)
-        self.all: dict[GroupId, StageState] = {}
-        self.parts: dict[GroupId, StateParts] = {}
-        """Of the groups that received something in the epoch, as they were at the barrier."""
+        self.loaded: dict[ShardId, StageState] = {}
+        self.parts: dict[ShardId, StateParts] = {}
+        """Of the shards that received something in the epoch, as they were at the barrier."""
 
-    def of(self, at: GroupId, fresh: Callable[[], StageState]) -> StageState:
-        """The state of a group."""
-        if at not in self.all:
-            self.all[at] = state_of(self.from_checkpoint.pop(at)) if at in self.from_checkpoint else fresh()
-        return self.all[at]
+    def of(self, at: ShardId, fresh: Callable[[], StageState]) -> StageState:
+        """The state of a shard."""
+        if at not in self.loaded:
+            self.loaded[at] = state_of(self.from_checkpoint.pop(at)) if at in self.from_checkpoint else fresh()
+        return self.loaded[at]
 
 
 class Runner(Protocol):
-    """Runs kernels. Threads call it, but only one at a time for a key group."""
+    """Runs kernels. Threads call it, but only one at a time for a shard."""
 
     def begin(self, tasks: Sequence[SplitTask]) -> None:
         """An epoch begins. ``tasks``: the splits that it will read."""
@@ -42,11 +43,11 @@ class Runner(Protocol):
     def read(self, task: SplitTask, before: KnownTimes) -> SplitAnswer:
         """Read a split."""
 
-    def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
-        """Let a key group of a stage take messages: what it sends, and then its :class:`Metrics`."""
+    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let a shard of a stage take messages: what it sends, and then its :class:`Metrics`."""
 
-    def state(self, stage: int, group: int) -> StateParts:
-        """The state of a key group that has taken something."""
+    def state(self, stage: int, shard: int) -> StateParts:
+        """The state of a shard that has taken something."""
 
 
 @final
@@ -63,13 +64,13 @@ class ThreadRunner:
         """With the thread's kernels."""
         return self.kernels().read(task, before)
 
-    def step(self, stage: int, group: int, messages: Sequence[Message]) -> Iterator[Message]:
+    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
         """With the thread's kernels."""
         kernel = self.kernels().stage(stage)
-        state = self.states.of((stage, group), kernel.fresh)
-        yield from kernel.step(state, group, messages)
-        yield kernel.metrics(state, group, 0)
+        state = self.states.of((stage, shard), kernel.fresh)
+        yield from kernel.step(state, shard, messages)
+        yield kernel.metrics(state, shard, 0)
 
-    def state(self, stage: int, group: int) -> StateParts:
+    def state(self, stage: int, shard: int) -> StateParts:
         """Views into the state."""
-        return StateParts.of(self.states.all[stage, group])
+        return StateParts.of(self.states.loaded[stage, shard])

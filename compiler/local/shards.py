@@ -10,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps
-from tracetypes.compiler.local.log import GroupId, LocalLog, Shards
+from tracetypes.compiler.local.log import LocalLog, ShardId, Shards
 from tracetypes.compiler.local.states import StateParts, state_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.regroup import regrouped
@@ -41,7 +41,7 @@ def adopt_shards(log: LocalLog, plan: Plan, tasks: int) -> None:
     numbers = {stage.number: before[stage.number].number if stage.number in before else plan.key_groups for stage in plan.stages}
     if not log.stores or all(one == number for one in numbers.values()):
         return
-    states: dict[GroupId, StateParts] = {}
+    states: dict[ShardId, StateParts] = {}
     owners: list[StageState] = []
     for stage in plan.stages:
         some = [state_of(parts) for _, parts in log.states(stage.number)]

@@ -16,7 +16,7 @@ __all__ = ["Batch", "Sent", "aligned_barriers", "row_count"]
 
 @attrs.frozen(eq=False)
 class Sent(Mark):
-    """Messages of any key groups that belong together. ``last``: the barrier at the end of the epoch; nothing of it follows."""
+    """Messages of any shards that belong together. ``last``: the barrier at the end of the epoch; nothing of it follows."""
 
     messages: Sequence[Message]
     last: bool = False
@@ -24,15 +24,15 @@ class Sent(Mark):
 
 @attrs.frozen(eq=False)
 class Batch(Mark):
-    """Messages for the key groups of a stage, which takes them in one step. ``left``: what each group has sent, where the
-    group puts it. ``last`` as of :class:`Sent`."""
+    """Messages for the shards of a stage, which takes them in one step. ``left``: what each shard has sent, where the
+    shard puts it. ``last`` as of :class:`Sent`."""
 
     messages: Mapping[int, Sequence[Message]]
     left: list[Sequence[Message]]
     last: bool
 
     def sent(self) -> Sent:
-        """What all groups have sent, in their order."""
+        """What all shards have sent, in their order."""
         return Sent([message for messages in self.left for message in messages], self.last)
 
 

@@ -30,7 +30,7 @@ class LocalWording:
         yield "Arrow", "read columns of Parquet"
 
     def exchange(self) -> str:
-        """How messages reach their key groups."""
+        """How messages reach their shards."""
         return "items and markers in Arrow batches, by reference, scheduled by batch"
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:

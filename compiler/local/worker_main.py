@@ -102,10 +102,10 @@ class _Worker:
         yield from map(frame_of, answer.messages)
 
     def _step(self, request: Frame, frames: list[Frame]) -> Iterator[Frame]:
-        number, group = pickle.loads(request.payload)
+        number, shard = pickle.loads(request.payload)
         messages = [message_of(frame) for frame in frames]
         with operators_print():
-            yield from map(frame_of, self.runner.step(number, group, messages))
+            yield from map(frame_of, self.runner.step(number, shard, messages))
 
 
 def serve(connection: Connection) -> None:

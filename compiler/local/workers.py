@@ -9,7 +9,7 @@ from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import Driver, EpochWork
 from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.kernels import Kernels
-from tracetypes.compiler.local.log import GroupId
+from tracetypes.compiler.local.log import ShardId
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import Cost, InPython, may_start
 from tracetypes.compiler.local.processes import ProcessRunner, WorkerPool
@@ -34,7 +34,7 @@ class Workers:
         inputs: Mapping[str, LocalInput],
         channels: Mapping[str, LocalChannelReader],
         delivery: Delivery,
-        load: Callable[[], Iterable[tuple[GroupId, Sequence[Part]]]],
+        load: Callable[[], Iterable[tuple[ShardId, Sequence[Part]]]],
     ) -> None:
         self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
         self.contents = {name: one.channel.contents for name, one in channels.items()}
@@ -71,8 +71,8 @@ class Workers:
         return ProcessRunner(here, plan, setup, self.pool, self.cost, always=self.options.processes == "always")
 
     @property
-    def parts(self) -> Mapping[GroupId, StateParts]:
-        """The states of groups that the last epoch had something for, in parts."""
+    def parts(self) -> Mapping[ShardId, StateParts]:
+        """The states of shards that the last epoch had something for, in parts."""
         return self.states.parts
 
     def run(self, work: EpochWork) -> list[Message]:

@@ -15,7 +15,7 @@ from tracetypes.compiler.plan.facts import choices_of, interpolation_of, sums_on
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
-from tracetypes.errors import Location
+from tracetypes.errors import Location, counted
 from tracetypes.markers import show_markers
 from tracetypes.nodes import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
 from tracetypes.redaction import redact
@@ -64,7 +64,7 @@ def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups:
         return "\n".join([*lines, *_compilation(checked, compiled.plans[0], wording)])
     lines += [
         "",
-        f"cut into {_many(len(compiled.segments), 'query', 'queries')}",
+        f"cut into {counted(len(compiled.segments), 'query', 'queries')}",
         *[f"    {line}" for line in compiled.shared],
     ]
     for segment, plan in zip(compiled.segments, compiled.plans, strict=True):
@@ -103,7 +103,7 @@ def show_graph(checked: Checked) -> Iterator[str]:
 
 def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     """Stages, exchanges and sorts, and what runs in Python or in Catalyst."""
-    yield f"plan: {_many(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
+    yield f"plan: {counted(len(plan.stages), 'stage')}, parallelism {plan.width}, {plan.key_groups} key groups"
     for stage in plan.stages:
         yield from _stage(plan, stage, wording)
     (tail,) = links(plan.region)
@@ -130,7 +130,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
             case FromSource(source=source):
                 yield f"    {title(source)} : {edge_given(source)}   markers: {show_markers(source.markers)}"
                 if link.leaf.silence:
-                    yield from _lines([("end", f"silence of {_many(link.leaf.silence, 'block')} behind its last one")])
+                    yield from _lines([("end", f"silence of {counted(link.leaf.silence, 'block')} behind its last one")])
                 yield from _lines(wording.source(source))
             case FromChannel(name=name, edge=edge):
                 yield f"    channel {name!r} : {edge}"
@@ -277,11 +277,7 @@ def _why(stage: Stage, at: int) -> str | Opaque:
 
 
 def _tasks(plan: Plan) -> str:
-    return _many(plan.width, "task")
-
-
-def _many(count: int, what: str, many: str | None = None) -> str:
-    return f"{count} {what if count == 1 else many or f'{what}s'}"
+    return counted(plan.width, "task")
 
 
 def _edge(stage: Stage) -> str:

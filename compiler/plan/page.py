@@ -26,6 +26,7 @@ from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed
 from tracetypes.compiler.plan.facts import choices_of, is_straight
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
+from tracetypes.errors import counted
 from tracetypes.nodes import Apply, title
 
 __all__ = ["page", "plan_figure"]
@@ -152,12 +153,8 @@ def _why(one: Runs) -> str:
     return f"Python, because {one.reason}{at}." if one.reason is not None else "Python."
 
 
-def _many(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
 def _tasks(plan: Plan) -> str:
-    return f"{plan.width} task{'' if plan.width == 1 else 's'}"
+    return counted(plan.width, "task")
 
 
 # ----------------------------------------------------------------------------------------------------- page
@@ -209,8 +206,8 @@ _ABOUT = "U: unordered between markers. O: ordered per key."
 def page(checked: Checked, wording: Wording, program: Program) -> str:
     """The page of a graph and its plans."""
     name = checked.graph.name
-    stages = _many(sum(len(plan.stages) for plan in program.plans), "stage", "stages")
-    queries = f"{_many(len(program.plans), 'query', 'queries')}, " if len(program.plans) > 1 else ""
+    stages = counted(sum(len(plan.stages) for plan in program.plans), "stage", "stages")
+    queries = f"{counted(len(program.plans), 'query', 'queries')}, " if len(program.plans) > 1 else ""
     heading = f": {queries}{stages}, parallelism {program.width}, {program.plans[0].key_groups} key groups"
     picture = svg(plan_figure(program), f"plan of {name}", style=False)
     lines = [*program.shared]

@@ -18,7 +18,7 @@ from tracetypes.compiler.runtime.side_rows import rejected_rows
 from tracetypes.compiler.runtime.source import PairBuffer
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, counted
 from tracetypes.interpreter import check_jump, first_open
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.nodes import title
@@ -170,7 +170,7 @@ class Frontier:
         if part.complete and report.rows:
             raise RunError(
                 "TT212",
-                f"{title(source)}: {report.rows:,} rows came after the sources were drained",
+                f"{title(source)}: {counted(report.rows, 'row')} came after the sources were drained",
                 fix="take them out of the input, or run them with another checkpoint and output",
             )
 

@@ -10,6 +10,7 @@ from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromChannel, Plan, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.metrics import Batch, instant, operators_of
+from tracetypes.errors import counted
 from tracetypes.nodes import title
 
 __all__ = ["Table"]
@@ -118,7 +119,7 @@ class Table:
         """The table as text, with columns as wide as necessary."""
         rows: list[tuple[str, list[str]]] = [("", list(COLUMNS))]
         for query in self.queries.values():
-            batches = f"{query.batches:,} micro-batch{'' if query.batches == 1 else 'es'}"
+            batches = counted(query.batches, "micro-batch", "micro-batches")
             last = f", {query.seconds:.1f} s the last" if query.batches else ""
             rows.append((f"{query.name}: {batches}{last}", []))
             rows += [(f"  {row.name}", row.cells) for row in query.rows]

@@ -14,6 +14,7 @@ from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_values import iso, plain, when
+from tracetypes.errors import counted
 from tracetypes.records import show
 
 __all__ = ["StageSummary", "keys_of", "summaries"]
@@ -50,9 +51,9 @@ class StageSummary:
         """The summary as text. ``limit``: the largest number of blocks and key groups to show."""
         size, groups = sum(self.sizes.values()), len(self.sizes)
         closed = "no block closed yet" if self.closed is None else f"closed up to {when(self.closed)}"
-        yield f"stage {self.stage.number}: {size:,} bytes in {groups} key group{'' if groups == 1 else 's'}, {closed}"
+        yield f"stage {self.stage.number}: {size:,} bytes in {counted(groups, 'key group')}, {closed}"
         for name, keys, columns in self.operators:
-            yield f"    {name}: {keys:,} key{'' if keys == 1 else 's'}{', as columns' if columns else ''}"
+            yield f"    {name}: {counted(keys, 'key')}{', as columns' if columns else ''}"
         if not self.operators:
             yield "    no operators: it closes blocks"
         if self.keys:

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from tracetypes.compiler.local import settled
-from tracetypes.compiler.local.log import GroupId, LocalLog
+from tracetypes.compiler.local.log import LocalLog, ShardId
 from tracetypes.compiler.local.states import StateParts
 
 WARM, APART, LOOKS = 110, 200, 60
@@ -52,7 +52,7 @@ def watch_epochs(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None] = la
     """The leftovers of the run that comes. ``ended``: called after each epoch."""
     leftovers, end = Leftovers(), LocalLog.end
 
-    def looks(self: LocalLog, number: int, states: Mapping[GroupId, StateParts]) -> None:
+    def looks(self: LocalLog, number: int, states: Mapping[ShardId, StateParts]) -> None:
         end(self, number, states)
         leftovers.look(number)
         ended()

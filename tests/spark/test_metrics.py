@@ -208,7 +208,7 @@ def test_TT402_metrics_that_cannot_be_told(tmp_path: Path, cli: Cli) -> None:
 def test_TT217_too_many_rows_aside(tmp_path: Path, cli: Cli, option: str, what: str) -> None:
     stopped = cli(*given(tmp_path), option, 0)
     assert stopped.code == 1
-    assert f"TT217 1 rows were {what} (readings 1), and at most 0 may be" in stopped.err
+    assert f"TT217 1 row was {what} (readings 1), and at most 0 may be" in stopped.err
     assert len(side_outputs(tmp_path / f"s/_{'late' if what == 'late' else 'rejects'}", "readings")) == 1
     done = cli(*given(tmp_path), option, 0)
     assert done.code == 0, done.err

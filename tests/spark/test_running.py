@@ -131,7 +131,7 @@ def test_rows_of_the_program(spark: SparkSession, capsys: pytest.CaptureFixture[
         tracetypes.run(clicks_of(), {"clicks": [7]}, {"counts": words})
     assert "TT241" not in capsys.readouterr().err
     assert tracetypes.run(clicks_of(), {"clicks": [Click("a", "x")]}, {"counts": words}).all_rejected == ["clicks"]  # type: ignore[arg-type]
-    assert "TT241 each of the 1 rows of source 'clicks' was rejected" in capsys.readouterr().err
+    assert "TT241 the only row of source 'clicks' was rejected" in capsys.readouterr().err
 
 
 def test_the_terminal(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The key groups of a stage: the partitions of its operator."""
+"""The shards of a stage: the partitions of its operator."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.messages import Message, Metrics, StageProgress
 from tracetypes.compiler.store.staging import Delivery, Dispatch
 
-__all__ = ["KeyGroups"]
+__all__ = ["StageShards"]
 
 
 @final
 @attrs.define(eq=False)
-class _Group:
-    """What a key group has done in this epoch. ``rows``: on their way to the sink, if the stage is the last one."""
+class _Shard:
+    """What a shard has done in this epoch. ``rows``: on their way to the sink, if the stage is the last one."""
 
     rows: Dispatch | None
     left: list[Message] = attrs.Factory(list)
@@ -29,52 +29,52 @@ class _Group:
 
 
 @final
-class KeyGroups:
-    """Those of one stage. ``delivery``: of the sink's rows, of the last stage only.
+class StageShards:
+    """The shards of one stage. ``delivery``: of the sink's rows, of the last stage only.
 
-    In the last stage the rows of a group wait for the barrier, in memory or in a file of theirs; so they leave by group, each in
+    In the last stage the rows of a shard wait for the barrier, in memory or in a file of theirs; so they leave by shard, each in
     its own order, however the epoch was cut into batches.
     """
 
     def __init__(self, plan: Plan, stage: Stage, states: States, runner: Runner, delivery: Delivery | None) -> None:
         self.number, self.count, self.delivery = stage.number, plan.key_groups, delivery
         self.states, self.runner = states, runner
-        self.groups: MutableMapping[int, _Group] = {}
+        self.shards: MutableMapping[int, _Shard] = {}
 
-    def process(self, group: int, batch: Batch) -> Sequence[Sent]:
-        """A group takes its part of a batch. What it sends lies in the batch until all are done."""
-        messages = batch.messages.get(group, ())
-        left = self._step(group, messages) if messages else []
+    def process(self, shard: int, batch: Batch) -> Sequence[Sent]:
+        """A shard takes its part of a batch. What it sends lies in the batch until all are done."""
+        messages = batch.messages.get(shard, ())
+        left = self._step(shard, messages) if messages else []
         if batch.last:
-            left += self._end(group)
-        batch.left[group] = left
+            left += self._end(shard)
+        batch.left[shard] = left
         return ()
 
     @staticmethod
     def after_parts(batch: Batch) -> Sequence[Sent]:
-        """What all groups have sent."""
+        """What all shards have sent."""
         return (batch.sent(),)
 
     def abandon(self) -> None:
         """Remove unfinished files."""
-        for one in self.groups.values():
+        for one in self.shards.values():
             if one.rows is not None:
                 one.rows.abandon()
-        self.groups.clear()
+        self.shards.clear()
 
-    def _step(self, group: int, messages: Sequence[Message]) -> list[Message]:
-        if group not in self.groups:
-            self.groups[group] = _Group(None if self.delivery is None else Dispatch(self.delivery, self.count))
-        one = self.groups[group]
+    def _step(self, shard: int, messages: Sequence[Message]) -> list[Message]:
+        if shard not in self.shards:
+            self.shards[shard] = _Shard(None if self.delivery is None else Dispatch(self.delivery, self.count))
+        one = self.shards[shard]
         with operators_print():
-            output = self.runner.step(self.number, group, messages)
+            output = self.runner.step(self.number, shard, messages)
             left = self._outgoing(one, output if one.rows is None else one.rows.passed(output))
         if one.rows is None:
             return left
         one.left += left
         return []
 
-    def _outgoing(self, one: _Group, messages: Iterable[Message]) -> list[Message]:
+    def _outgoing(self, one: _Shard, messages: Iterable[Message]) -> list[Message]:
         """What goes on at once. What the stage says of itself is said once an epoch."""
         left = []
         for message in messages:
@@ -87,18 +87,18 @@ class KeyGroups:
                     left.append(message)
         return left
 
-    def _end(self, group: int) -> list[Message]:
+    def _end(self, shard: int) -> list[Message]:
         """The barrier: the state is taken, and what waited leaves."""
-        one = self.groups.pop(group, None)
+        one = self.shards.pop(shard, None)
         if one is None:
             return []
-        at = self.number, group
+        at = self.number, shard
         parts = self.states.parts[at] = self.runner.state(*at)
         left = one.left if one.rows is None else [*one.left, *one.rows.end()]
         if one.progress is not None:
             left.append(Message(0, one.progress))
         assert one.metrics is not None
-        left.append(Message(group, attrs.evolve(one.metrics, bytes=parts.size)))
+        left.append(Message(shard, attrs.evolve(one.metrics, bytes=parts.size)))
         return left
 
 
