@@ -199,7 +199,7 @@ def simulate(
     twin = _twins()
     kind: type[_Lock] = type("Lock", (_Lock,), {"machine": machine})
     condition = type("Condition", (_Condition,), {"machine": machine})
-    primitives: Any = Primitives(lock=kind, counter=StepCounter, clock=lambda: machine.now)
+    primitives: Any = Primitives(lock=kind, counter=StepCounter)
     operators = [
         Operator(
             name=f"o{place}", kind=one.kind, partitions=min(partitions, one.partitions or partitions), budget=budget

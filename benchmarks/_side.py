@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
@@ -33,7 +33,8 @@ HOMES: Final = "homes"
 class Order:
     """``engine``: ``local``, ``Spark`` (ours) or ``DuckDB``. ``workers``: threads; DuckDB takes what it likes. ``data``: the
     directory of the files and tables. ``span``: seconds of event time of a file. ``delay``: seconds that events may come late, of
-    queries IV and V. ``per_step``: files of a micro-batch."""
+    queries IV and V. ``per_step``: files of a micro-batch. ``reorder``: what
+    the local backend puts back in order."""
 
     engine: str
     workers: int
@@ -42,11 +43,13 @@ class Order:
     span: float
     delay: float = 0.0
     per_step: int | None = None
+    reorder: Literal["typed", "serial"] = "typed"
 
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.engine} {self.workers}" if self.engine == "local" else self.engine
+        serial = " serial" if self.reorder == "serial" else ""
+        return f"{self.engine} {self.workers}{serial}" if self.engine == "local" else self.engine
 
 
 @attrs.frozen
@@ -99,8 +102,9 @@ def ours(order: Order) -> Run:
     backend: Any
     if order.engine == "local":
         from tracetypes.compiler.local.backend import LocalBackend
+        from tracetypes.compiler.local.options import LocalOptions
 
-        backend = LocalBackend(order.workers)
+        backend = LocalBackend(order.workers, LocalOptions(reorder=order.reorder))
     else:
         from tracetypes.compiler.spark.backend import SparkBackend
         from tracetypes.compiler.spark.session import session

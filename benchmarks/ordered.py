@@ -3,11 +3,13 @@
     python -m benchmarks.ordered [--part PART ...] [--runs N] [--units N] [--workers N] [--rows N]
     python -m benchmarks.ordered --threads N [--runs N] [--units N]
 
-Parts: ``empty``, chains of 1 to 10 operators that do nothing, on one thread (CPU time for a unit and operator); ``decision``,
-what the scheduler takes for a turn; ``threads``, an operator of hashes, which release the GIL, on 1 and 2 threads;
-``figure8`` (with the time distribution) to ``figure14``, and ``typed`` order beside serial order, simulated on ``--workers``
-cores (``_multicore``) with the costs measured in this run. The queries have the shapes of the paper's Table 1; their costs
-and selectivities are ours, or with ``--rows`` those of ``examples/tpcx_bb.py`` (``_operator_costs``). Prints JSON lines.
+Parts: ``empty``, chains of 1 to 10 operators that do nothing, on one thread (CPU time for a unit and operator); ``profile``,
+where that time goes; ``decision``, what the scheduler takes for a turn; ``threads``, an operator of hashes, which release the
+GIL, on 1 and 2 threads; ``figure8`` (with the time distribution) to ``figure14``, ``cross`` (each query with each heuristic and
+scheme; more comes than can be answered, so throughput is the peak), and ``typed`` order beside serial order, simulated on
+``--workers`` cores (``_multicore``) with the costs measured in this run. The queries have the shapes of the paper's Table 1;
+their costs and selectivities are ours, or with ``--rows`` those of ``examples/tpcx_bb.py`` (``_operator_costs``). Prints JSON
+lines.
 
 With ``--threads`` nothing is simulated: the operators of figures 12 and 13 run on 1 to N real threads, in Python that holds a
 GIL where there is one. It needs only attrs and cloudpickle, so that it runs on an interpreter without a GIL.
@@ -16,21 +18,25 @@ GIL where there is one. It needs only attrs and cloudpickle, so that it runs on 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import hashlib
 import json
 import platform
+import pstats
 import random
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from benchmarks._multicore import Costs, Part, Result, simulate, steps_of_a_unit
 from tracetypes import __version__ as version
 from tracetypes.compiler.local.ordered.flow import Flow, Reordering, Settings
-from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, CurrentThroughput, Heuristic, LastInPipeline
+from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, CurrentThroughput, LastInPipeline
 from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator
 from tracetypes.compiler.local.ordered.scheduler import Scheduler
 from tracetypes.compiler.local.ordered.workers import Workers, work
@@ -51,7 +57,6 @@ QUERIES = {
     "Q4": [Part(SL, 20 * MICRO, 0.8), Part(PS, 40 * MICRO, 0.2), Part(SL, 50 * MICRO, 0.5), Part(SF, 10 * MICRO, 0.05)],
     "Q15": [Part(SL, 20 * MICRO, 0.6), Part(SL, 30 * MICRO), Part(PS, 40 * MICRO, 0.1, partitions=10)],
 }
-CHOICES: dict[str, Callable[[], Heuristic]] = {**HEURISTICS, "CT by inflow": lambda: CurrentThroughput(by_inflow=True)}
 
 
 def say(**line: Any) -> None:
@@ -88,10 +93,34 @@ def seconds_of_empty(kind: Kind, length: int, units: int, settings: Settings | N
     return seconds / units / length
 
 
+PARTS = {"worklists.py": "worklist", "reordering.py": "buffer", "flow.py": "delivery", "scheduler.py": "scheduler"}
+"""By module, but for what is added to the next worklist: that is delivery."""
+
+
+def shares_of_empty(kind: Kind, length: int, units: int = 20_000) -> dict[str, float]:
+    """Where the time of empty operators goes, by cProfile, which makes calls dearer than they are."""
+    flow, _ = empty_chain(kind, length)
+    scheduler = Scheduler(flow, LastInPipeline())
+    for unit in range(units // length):
+        scheduler.offer(flow.operators[0], (unit % 16, unit) if kind is PS else unit)
+    scheduler.close()
+    profile = cProfile.Profile()
+    profile.runcall(work, scheduler)
+    shares: Counter[str] = Counter()
+    for (file, _, name), (_, _, own, _, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        place = PARTS.get(Path(file).name.removeprefix("partitioned_"))
+        if file.startswith("~"):  # of C: it counts where it is called
+            for (caller, _, _), (_, _, mine, _) in callers.items():
+                shares[PARTS.get(Path(caller).name.removeprefix("partitioned_"), "the rest")] += mine
+        else:
+            shares["delivery" if name == "put" else place or "the rest"] += own
+    return {part: round(seconds / shares.total(), 2) for part, seconds in shares.most_common()}
+
+
 def seconds_of_decision(length: int, heuristic: str, turns: int = 5000) -> float:
     """CPU seconds of a turn: back to the scheduler, and away with the next one."""
     flow, _ = empty_chain(SL, length)
-    scheduler = Scheduler(flow, CHOICES[heuristic]())
+    scheduler = Scheduler(flow, HEURISTICS[heuristic]())
     for one in flow.operators:
         for unit in range(100):
             one.worklist.put(unit)
@@ -253,7 +282,7 @@ class Figures:
     def mean(self, chain: list[Part], heuristic: str, workers: int, **how: Any) -> dict[str, Any]:
         how.setdefault("units", self.units)
         return mean(
-            [simulate(chain, workers, CHOICES[heuristic](), self.costs, seed=run, **how) for run in range(self.runs)]
+            [simulate(chain, workers, HEURISTICS[heuristic](), self.costs, seed=run, **how) for run in range(self.runs)]
         )
 
     def scheme(self, name: str, workers: int) -> dict[str, Any]:
@@ -263,7 +292,7 @@ class Figures:
     def figure8(self) -> Iterator[dict[str, Any]]:
         """Heuristics: throughput, latency, the workers' time by operator."""
         for query, chain in self.queries.items():
-            for heuristic in CHOICES:
+            for heuristic in HEURISTICS:
                 yield {"query": query, "heuristic": heuristic} | self.mean(chain, heuristic, self.workers)
             yield {"query": query, "heuristic": "CT", "workers": 1} | self.mean(chain, "CT", 1)
 
@@ -319,6 +348,16 @@ class Figures:
                 result = self.mean(chain, "CT", self.workers, reordering=reordering)
                 yield {"query": query, "reordering": reordering} | result
 
+    def cross(self) -> Iterator[dict[str, Any]]:
+        """Each heuristic with each scheme, on queries."""
+        for query, chain in self.queries.items():
+            for heuristic in HEURISTICS:
+                for scheme in ("shared", "partitioned", "hybrid"):
+                    how = self.scheme(scheme, self.workers)
+                    yield {"query": query, "heuristic": heuristic, "scheme": scheme} | self.mean(
+                        chain, heuristic, self.workers, **how
+                    )
+
     def typed(self) -> Iterator[dict[str, Any]]:
         """Serial and typed order, when some inputs cost 50 times as much as the others."""
         for slow in (0.0, 0.001, 0.01):
@@ -327,13 +366,13 @@ class Figures:
                 yield {"slow": slow, "order": order} | self.mean(chain, "LP", self.workers, reordering=order)
 
 
-FIGURES = [*(f"figure{number}" for number in range(8, 15)), "typed"]
+FIGURES = [*(f"figure{number}" for number in range(8, 15)), "cross", "typed"]
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", action="append", choices=["empty", "decision", "threads", *FIGURES])
+    parser.add_argument("--part", action="append", choices=["empty", "profile", "decision", "threads", *FIGURES])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--units", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=16)
@@ -345,11 +384,13 @@ def main() -> None:
         for line in real_threads(arguments.threads, arguments.runs, arguments.units):
             say(**line)
         return
-    parts = arguments.part or ["empty", "decision", "threads", *FIGURES]
+    parts = arguments.part or ["empty", "profile", "decision", "threads", *FIGURES]
     for kind, length in ((kind, length) for kind in (SF, SL, PS) for length in (1, 2, 5, 10) if "empty" in parts):
         values = [seconds_of_empty(kind, length, 20_000 // length) for _ in range(arguments.runs)]
         say(part="empty", kind=kind.value, operators=length, us_a_unit_and_operator=round(1e6 * min(values), 3))
-    for heuristic, length in ((one, length) for one in CHOICES for length in (1, 5, 10) if "decision" in parts):
+    for kind, length in ((kind, length) for kind in (SF, SL, PS) for length in (1, 10) if "profile" in parts):
+        say(part="profile", kind=kind.value, operators=length, shares=shares_of_empty(kind, length))
+    for heuristic, length in ((one, length) for one in HEURISTICS for length in (1, 5, 10) if "decision" in parts):
         least = min(seconds_of_decision(length, heuristic) for _ in range(arguments.runs))
         say(part="decision", heuristic=heuristic, operators=length, us_a_turn=round(1e6 * least, 2))
     for cost, reordering in ((cost, one) for cost in (10, 100, 1000) for one in Reordering if "threads" in parts):

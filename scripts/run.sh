@@ -25,8 +25,8 @@ target=${1:-}
 [ $# -eq 0 ] || shift
 case $target in
 demo)
+    # What is local needs no Java: the demo looks for it, with scripts/java.sh, when that has been shown.
     sh scripts/setup.sh
-    with_java
     exec "$python" -m examples.demo "$@"
     ;;
 test)

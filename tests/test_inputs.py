@@ -485,9 +485,9 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
 
 def test_large_files_are_read_by_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_files, "SMALLEST", 50)
-    monkeypatch.setattr(input_files, "LARGE", 50)
     for name, count in (("in.jsonl", 2), ("in.parquet", 2), ("in.jsonl.gz", 1)):
-        job, _, _ = job_with(tmp_path / name, name)
+        job, path, _ = job_with(tmp_path / name, name)
+        monkeypatch.setattr(input_files, "LARGE", path.stat().st_size - 1)
         job.files.look()
         tasks = [file.read_text().count("\n") for file in sorted(job.files.listings.place(1).iterdir())]
         assert sorted(tasks) == ([1, 1] if count == 2 else [0, 1])
@@ -495,6 +495,15 @@ def test_large_files_are_read_by_several_tasks(tmp_path: Path, monkeypatch: pyte
         CHANGES["appended to"](job.path / "in" / name, text)
         with pytest.raises(RunError, match="has changed"):
             job.go()
+
+
+@pytest.mark.parametrize("parts", [3, 5])
+def test_a_part_of_a_parquet_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    job, path, _ = job_with(tmp_path, "in.parquet")
+    monkeypatch.setattr(input_files, "LARGE", -(-path.stat().st_size // parts))
+    job.files.look()
+    assert len(job.files.listings.splits(1)) == parts > job.files.tasks
+    assert sorted(job.batch()) == sorted(ROWS)
 
 
 def test_files_come_by_time_and_so_many_at_once(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.pages import ROOT, blocks, sessions
+
+README = ROOT / "README.md"
 
 
 class Built(NamedTuple):
@@ -139,6 +141,26 @@ def test_the_installed_wheel_is_imported_without_extras(core: Installed) -> None
     for file in core.run("python", "-c", script).splitlines():
         assert Path(file).is_relative_to(core.site)
     assert {path.name for path in core.site.iterdir()} & {"pyspark", "pandas", "numpy", "hypothesis", "tests"} == set()
+
+
+def test_the_extra_local_is_enough_for_the_first_example(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's program with ``backend="local"``, and its command, for which local is the default there."""
+    monkeypatch.delenv("TRACETYPES_BACKEND", raising=False)
+    installed, text = install("local"), README.read_text(encoding="utf-8")
+    assert {path.name for path in installed.site.iterdir()} & {"pyspark", "py4j", "pandas", "grpc", "deltalake", "paho"} == set()
+    wrong, last, runs = blocks(text, "python")
+    (installed.folder / "gaps.py").write_text("\n".join(wrong.splitlines()[:-1]) + "\n" + last, encoding="utf-8")
+    on_spark, locally = "parallelism=4)", 'parallelism=4, backend="local")'
+    assert runs.count(on_spark) == 1
+    assert installed.run("python", "-c", runs.replace(on_spark, locally)) == blocks(text, "text")[0]
+    given, rows = blocks(text, "json")
+    (installed.folder / "measurements.jsonl").write_text(given, encoding="utf-8")
+    (command,) = [words for words, _ in sessions(text) if words[1] == "run"]
+    installed.run("tracetypes", *command[1:])
+    lines = [line for file in (installed.folder / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted(lines) == sorted(rows.splitlines())
+    with pytest.raises(AssertionError, match=r"TT401 pyspark\S* is not installed\n +fix: +pip install 'tracetypes\[spark\]'"):
+        installed.run("tracetypes", *command[1:], "--backend", "spark")
 
 
 @pytest.mark.spark

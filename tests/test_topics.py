@@ -15,6 +15,10 @@ from hypothesis.strategies import DataObject
 from tests.strategies import key_schemas, keys, schemas, values
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, every, in_band, json_lines, kafka, parquet
 from tracetypes.canonical import canonical
+from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSplits
+from tracetypes.compiler.connectors.kafka_splits import Place as Offsets
+from tracetypes.compiler.connectors.kafka_topic import TopicDescription
 from tracetypes.formats import JsonLines, Kafka, Layout, format_of
 from tracetypes.parsing import Headers, record_parser, record_writer, to_bytes
 from tracetypes.records import Record, UnitValue
@@ -180,3 +184,42 @@ def test_wrong_formats() -> None:
     with pytest.raises(UsageError) as error:
         in_band(time=lambda click: click.ts)  # type: ignore[call-overload]
     assert error.value.code == "TT115"
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=4), st.integers(1, 9), st.data())
+def test_a_backlog_is_read_in_small_splits(ranges: list[tuple[int, int]], most: int, data: DataObject) -> None:
+    since = Offsets({at: start for at, (start, _) in enumerate(ranges)})
+    idle = frozenset(data.draw(st.sets(st.sampled_from(range(len(ranges))))))
+    until = Offsets({at: start + count * (at not in idle) for at, (start, count) in enumerate(ranges)}, idle)
+    topic = TopicSplits(Address.of("kafka://localhost:1/t"), None, "t", AtMost(most, 1_000))
+    splits = topic.splits(since.offset, until.offset)
+    for partition, (start, _) in enumerate(ranges):
+        mine = [(begin, end) for at, begin, end, parts, _ in splits if at == partition and parts == len(ranges)]
+        read = [offset for begin, end in mine for offset in range(begin, end)]
+        assert read == list(range(start, until.next[partition])), "each record once, in order"
+        assert all(end - begin <= most for begin, end in mine)
+        marked = {still for at, *_, still in splits if at == partition}
+        assert marked == ({True} if partition in idle else {False} if read else set())
+
+
+def test_an_epoch_of_a_large_backlog_is_bounded() -> None:
+    topic = TopicSplits(Address.of("kafka://localhost:1/t"), {0: 90, 1: 7}, "t", AtMost(5, 20))
+    topic.__dict__["watch"] = Waiting({0: 100, 1: 7})
+    ends, at = [], topic.begin()
+    while (after := topic.end(at)) != at:
+        ends.append(after)
+        at = after
+    assert ends == [{"0": 20, "1": 7}, {"0": 40, "1": 7}, {"0": 60, "1": 7}, {"0": 80, "1": 7}, {"0": 90, "1": 7}]
+
+
+class Waiting:
+    """A topic with records from offset 0 on."""
+
+    def __init__(self, ends: dict[int, int]) -> None:
+        self.ends = ends
+
+    def described(self) -> TopicDescription:
+        return TopicDescription("t", tuple(sorted(self.ends)))
+
+    def offsets(self, partitions: list[int], *, first: bool = False) -> dict[int, int]:
+        return {partition: 0 if first else self.ends[partition] for partition in partitions}

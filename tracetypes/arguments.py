@@ -17,7 +17,7 @@ BACKENDS: Final = ("spark", "local")
 
 SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
     "reorder": ("typed", "serial"),
-    "heuristic": ("ct", "lp", "et", "qst"),
+    "heuristic": ("ct-inflow", "ct", "lp", "et", "qst"),
     "queue": ("hybrid", "partitioned", "shared"),
     "processes": ("auto", "never", "always"),
 }
@@ -175,7 +175,8 @@ def _backend(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--backend",
         choices=BACKENDS,
-        help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark)",
+        help="spark, or local: this process, without Java (default: TRACETYPES_BACKEND, pyproject.toml, else spark, or local if "
+        "pyspark is not installed)",
     )
 
 

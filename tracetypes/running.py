@@ -95,7 +95,7 @@ class RunOptions(TypedDict, total=False):
     channels: str
     master: str
     reorder: Literal["typed", "serial"]
-    heuristic: Literal["ct", "lp", "et", "qst"]
+    heuristic: Literal["ct-inflow", "ct", "lp", "et", "qst"]
     queue: Literal["hybrid", "partitioned", "shared"]
     processes: Literal["auto", "never", "always"]
     fuse: bool

@@ -292,7 +292,7 @@ class RunRequest:
                 orders=self.order,
                 appended=self.appended == "read",
                 on_batch=on_batch,
-                notify=notify or _loud,
+                notify=notify or partial(_loud, goes_on=temporary is None),
                 limits=Limits(self.max_late, self.max_rejects),
                 verify=self.verify,
                 locks=locks,
@@ -349,9 +349,9 @@ def _need_sources(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
         raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
 
 
-def _loud(text: str) -> None:
-    """Warnings of a run that nobody else hears."""
-    if text.startswith("TT"):
+def _loud(text: str, *, goes_on: bool = False) -> None:
+    """Warnings of a run that nobody else hears; and what its sources promise, if its checkpoint stays, so that it can go on."""
+    if text.startswith("TT") or (goes_on and text.startswith("source ")):
         print(redact(text), file=sys.stderr)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -18,7 +19,7 @@ from tracetypes.errors import UsageError
 from tracetypes.markers import InBand
 from tracetypes.sources import record_reader
 
-__all__ = ["Place", "TopicSource", "TopicSplits"]
+__all__ = ["AtMost", "Place", "TopicSource", "TopicSplits"]
 
 
 @attrs.frozen
@@ -39,6 +40,14 @@ class Place:
         """As an offset."""
         offsets = {str(partition): at for partition, at in sorted(self.next.items())}
         return {**offsets, "idle": sorted(self.idle)} if self.idle else offsets
+
+
+@attrs.frozen
+class AtMost:
+    """How many offsets of a partition a split has at most, and an epoch."""
+
+    of_split: int
+    of_epoch: int
 
 
 @attrs.frozen
@@ -70,22 +79,22 @@ class TopicSource:
         """The identity of the topic."""
         return EndpointIdentity("topic", self.address.topic, self.id)
 
-    def splits(self) -> TopicSplits:
+    def splits(self, most: AtMost | None = None) -> TopicSplits:
         """The splits of the topic."""
-        return TopicSplits(self.address, self.until, self.id)
+        return TopicSplits(self.address, self.until, self.id, most)
 
 
 class TopicSplits:
     """Splits of a topic; its offsets are those of :class:`Place`. ``until``: the end of reading, None for never.
-    ``id``: of the topic that the run began with. A split is a partition, ``start`` and ``until``, the number of
-    partitions, and whether this one is idle."""
+    ``id``: of the topic that the run began with. ``most``: None for a split of all that is new in a partition. A split is a
+    partition, ``start`` and ``until``, the number of partitions, and whether this one is idle."""
 
-    def __init__(self, address: Address, until: Mapping[int, int] | None, id: str) -> None:
-        self.address, self.until, self.id = address, until, id
+    def __init__(self, address: Address, until: Mapping[int, int] | None, id: str, most: AtMost | None = None) -> None:
+        self.address, self.until, self.id, self.most = address, until, id, most
         self.silence = None if address.idle is None else IdleDetector(address.idle)
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the connection
-        return TopicSplits, (self.address, self.until, self.id)
+        return TopicSplits, (self.address, self.until, self.id, self.most)
 
     @cached_property
     def watch(self) -> Watch:
@@ -128,8 +137,10 @@ class TopicSplits:
                 offsets = f"it holds those from {first[partition]} to {newest[partition]}"
                 raise self.address.changed(f"the next record of partition {partition} was {at}, and {offsets}")
         ends = {p: max(at, newest[p] if self.until is None else min(newest[p], self.until[p])) for p, at in start.items()}
+        share = None if self.most is None else self.most.of_epoch
         if self.address.records is not None:
             share = max(1, self.address.records // len(ends))
+        if share is not None:
             ends = {partition: min(end, start[partition] + share) for partition, end in ends.items()}
         idle: set[int] = set()
         if self.silence is not None:
@@ -142,10 +153,16 @@ class TopicSplits:
         return there
 
     def splits(self, since: dict[str, Any], until: dict[str, Any]) -> list[tuple[int, int, int, int, bool]]:
-        """A split for each partition that has new records or is idle."""
+        """Splits of each partition that has new records or is idle, a piece of each in turn."""
         before, after = Place.of(since).next, Place.of(until)
-        return [
-            (partition, at, after.next[partition], len(before), partition in after.idle)
+        ranges = [
+            self._ranges(partition, at, after.next[partition])
             for partition, at in before.items()
             if after.next[partition] > at or partition in after.idle
         ]
+        some = [one for turn in zip_longest(*ranges) for one in turn if one is not None]
+        return [(partition, start, end, len(before), partition in after.idle) for partition, start, end in some]
+
+    def _ranges(self, partition: int, start: int, end: int) -> Sequence[tuple[int, int, int]]:
+        step = max(1, end - start) if self.most is None else self.most.of_split
+        return [(partition, at, min(end, at + step)) for at in range(start, max(end, start + 1), step)]

@@ -1,4 +1,4 @@
-"""This process as a backend: a segment is a thread, and its stages run on a few more."""
+"""This process as a backend: a segment is a thread, and has N more for its work if the parallelism N is above 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ __all__ = ["LocalBackend", "LocalEngine"]
 
 @attrs.define(eq=False)
 class LocalBackend:
-    """Runs segments on threads. ``width``: how many there are."""
+    """Runs each segment on a thread of its own. ``width``: how many workers a segment has. One worker is that thread; more are
+    threads besides."""
 
     width: int = 1
     options: LocalOptions = attrs.field(factory=LocalOptions)

@@ -25,8 +25,10 @@ epoch have changed, and nothing else. When the barrier comes out of the last ope
 can be committed. The states are taken as views (:class:`.states.StateParts`); nothing changes them before the commit, as the next
 epoch begins after it.
 
-Memory. A source is not scheduled while as many units as its budget are between it and the answers. So there are never more
-splits, read and not yet taken by a stage, than that many; and in ``join`` the rows of one batch.
+Memory. A source is not scheduled while as many units as its budget, 2N + 1 with N workers, are between it and the answers. In
+serial order there are never more splits, read and not yet taken by a stage, than that. In typed order answers of splits come in
+any order, and those that wait for an earlier split (``SplitQueue.waiting``) do not count: up to 2N more. Up to N answers more are
+of the next epoch, read early. And in ``join`` there are the rows of one batch.
 
 Order. In ``typed`` order splits of different links may pass one another, and a merge takes what comes first: the types demand no
 more, as splits are put in order by link and batches are cut at marks. In ``serial`` order splits keep one order, and a merge
@@ -49,7 +51,7 @@ import attrs
 from tracetypes.compiler.local.exchange import Exchange, SplitQueue
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import Lateness, Newest
-from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
+from tracetypes.compiler.local.options import BY_OPTION, SCHEMES, LocalOptions
 from tracetypes.compiler.local.ordered.flow import Flow, Settings
 from tracetypes.compiler.local.ordered.marks import ALL
 from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator, Order
@@ -139,7 +141,7 @@ class Driver:
         self.messages: list[Message] = []
         """What has come out in this epoch."""
         self.over = threading.Event()
-        self.heuristic = HEURISTICS[options.heuristic]()
+        self.heuristic = BY_OPTION[options.heuristic]()
         self.flow = self._flow(delivery)
         self.crew: Crew | None = None
         if plan.width > 1:

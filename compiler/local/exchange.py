@@ -1,4 +1,5 @@
-"""The operator before the shards of a stage: it settles lateness, and joins messages to batches.
+"""The operator before the shards of a stage: it settles lateness, and joins messages to batches (:class:`.units.Batch`; these are
+no Arrow batches).
 
 Reports, and markers of earlier stages, concern every shard. So a batch is a mark (``ordered.marks``): each shard takes its
 part in one step, and what they send leaves when the last one is done.
@@ -7,7 +8,7 @@ Why a stage may take an epoch in several steps: a step is to the stage what an e
 epochs are cut (the adversary tests that). A cut must not lie between messages that belong together: those of a split, whose
 report says to which blocks its items belong; those that a stage has sent for one batch, whose markers close the blocks of its
 items. Two things are only right at the end of an epoch, and wait for it: the markers of a channel, which come with any of its
-entries; and parts of a source that are idle, which are passed over when all others have reported.
+entries; and partitions of a source that are idle, which are passed over when all others have reported.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, Final
 __all__ = ["KEPT_MEMORY", "FreedMemory", "KeptMemory", "give_back", "limit_heaps"]
 
 PERIOD: Final = 10.0
-"""Seconds between two times at which memory is given back. A short run gives none back."""
+"""Seconds between two times at which memory is given back during a run. When the last run ends :class:`KeptMemory` does it."""
 
 LARGEST: Final = 1 << 30
 """Bytes of a block from which on it is mapped by itself."""

@@ -21,7 +21,7 @@ from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.iterables import iterable_rows
 from tracetypes.compiler.connectors.kafka_records import RecordReader
-from tracetypes.compiler.connectors.kafka_splits import TopicSource
+from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.parquet_row_groups import tables
@@ -42,7 +42,17 @@ from tracetypes.sources import reader
 
 __all__ = ["OPENINGS", "LocalInput", "SplitReader", "SplitRows"]
 
+RECORDS: Final = AtMost(of_split=100_000, of_epoch=5_000_000)
+"""Of a topic, however many are waiting there: the first bounds the memory of a run, the second what a crash may cost."""
+
 ONCE: Final = "{} cannot be read again; rows that no micro-batch has taken when the run ends are lost, unless they are sent again"
+
+GIVEN: Final = (
+    "its rows are not in the checkpoint; a run that goes on takes what the program gives then, and cannot go on if it was killed "
+    "while rows of a micro-batch were visible"
+)
+
+AGAIN: Final = "{} sends messages again that no micro-batch has committed, so none is lost; each counts {}"
 
 
 @attrs.frozen
@@ -171,7 +181,7 @@ class LocalTopic(LocalInput):
 
     def splits(self, files: InputFiles | None, place: Path) -> Splits:
         """Ranges of offsets."""
-        return self.source.splits()
+        return self.source.splits(RECORDS)
 
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, int, int, int, bool]], SplitRows]:
         """Records."""
@@ -283,29 +293,38 @@ def _rows(opening: Opening) -> LocalInput:
 
 def _iterable(opening: Opening) -> LocalInput:
     arrivals = iterable_rows(opening.leaf, opening.address, opening.readings)
-    return LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
+    stream = LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("files"), parts_reader, durable=False)
+    return _promising(opening, stream, GIVEN)
 
 
 def _lines(opening: Opening) -> LocalInput:
     """Of standard input."""
     name, arrivals = opening.leaf.source.name, read_lines(opening.leaf, opening.readings)
-    return _once(opening, LocalStream(name, arrivals, EndpointIdentity("terminal"), lines_reader), "standard input")
+    stream = LocalStream(name, arrivals, EndpointIdentity("terminal"), lines_reader)
+    return _promising(opening, stream, ONCE.format("standard input"))
 
 
 def _socket(opening: Opening) -> LocalInput:
     address = SocketAddress.of(opening.address)
     arrivals = socket_lines(opening.leaf, address, opening.readings)
-    return _once(opening, LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("socket"), lines_reader), address.text)
-
-
-def _once(opening: Opening, stream: LocalStream, what: str) -> LocalStream:
-    stream.warning = f"source {opening.leaf.source.name!r}: {ONCE.format(what)}"
-    return stream
+    stream = LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("socket"), lines_reader)
+    return _promising(opening, stream, ONCE.format(address.text))
 
 
 def _mqtt(opening: Opening) -> LocalInput:
-    arrivals = mqtt_messages(opening.leaf, MqttAddress.of(opening.address), opening.readings)
-    return LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("mqtt"), messages_reader)
+    address = MqttAddress.of(opening.address)
+    arrivals = mqtt_messages(opening.leaf, address, opening.readings)
+    stream = LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("mqtt"), messages_reader)
+    often = "once if the broker marks such messages as duplicates, and at least once otherwise"
+    if opening.readings > 1:
+        often = f"at least once, because the source is read {opening.readings} times"
+    return _promising(opening, stream, AGAIN.format(address.display_name, often))
+
+
+def _promising(opening: Opening, stream: LocalStream, promise: str) -> LocalStream:
+    """Rows that come once, of which the run says what is promised (docs/sources.md)."""
+    stream.warning = f"source {opening.leaf.source.name!r}: {promise}"
+    return stream
 
 
 OPENINGS: Final[Mapping[str, Callable[[Opening], LocalInput]]] = {

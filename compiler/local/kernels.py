@@ -44,7 +44,7 @@ class SplitAnswer:
 
 
 class Kernels:
-    """Those of one thread. ``contents``: of channels, by name. ``delivery``: of the rows of splits that go straight to the
+    """The kernels of one thread. ``contents``: of channels, by name. ``delivery``: of the rows of splits that go straight to the
     sink."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Kernels:
         return self.sources[at]
 
     def read(self, task: SplitTask, before: Callable[[int], int | None]) -> SplitAnswer:
-        """Read a split. ``before``: from a part of the source to the newest event time before the split in it."""
+        """Read a split. ``before``: from a partition of the source to the newest event time before the split in it."""
         match task.link:
             case SourceLink() as link:
                 return self._split(task, link, before)

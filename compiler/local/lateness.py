@@ -25,11 +25,11 @@ from tracetypes.markers import EventTime
 __all__ = ["KnownTimes", "Lateness", "Newest"]
 
 Newest: TypeAlias = dict[str, Any]
-"""The newest event time of each part of each reading of a source, by label."""
+"""The newest event time of each partition of each reading of a source, by label."""
 
 @attrs.frozen
 class KnownTimes:
-    """The newest event time before a split, by part of its source; None if nothing came before it."""
+    """The newest event time before a split, by partition of its source; None if nothing came before it."""
 
     times: Mapping[int, int | None]
 
@@ -40,12 +40,14 @@ class KnownTimes:
 Read: TypeAlias = Callable[[SplitTask, KnownTimes], SplitAnswer]
 
 Place: TypeAlias = tuple[str, int]
-"""A reading, and a part of its source."""
+"""A reading, and a partition of its source."""
 
 
 class Lateness:
-    """``newest``: before the epoch. ``read``: reads a split, with the newest event time before it in each part of its source.
-    One worker at a time settles; any number read."""
+    """``newest``: before the epoch. ``read``: reads a split, with the newest event time before it in each partition of its
+    source. All stages share it. Any number of workers read. One worker at a time settles the splits of a stage; each stage has
+    readings of its own.
+    """
 
     def __init__(self, newest: Newest, read: Read) -> None:
         self._read = read
@@ -71,11 +73,11 @@ class Lateness:
         return answer
 
     def _settled(self, label: str) -> dict[int, int | None]:
-        """The newest time of what is settled, by part."""
+        """The newest time of what is settled, by partition."""
         return {part: time for (other, part), time in self.newest.copy().items() if other == label}
 
     def _guesses(self, task: SplitTask) -> dict[int, int | None]:
-        """The newest time of the splits before one, as far as they are done, by part."""
+        """The newest time of the splits before one, as far as they are done, by partition."""
         label = _label(task)
         newest = self._settled(label)
         for (other, part), number, time in tuple(self.done):

@@ -5,6 +5,7 @@
     CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: rows for each shard.
                                        table shards: how many shards each stage has
     CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, shard 3, part 1, written by epoch 17
+    CHECKPOINT/local/states/0-3-1-of-8 the same, written when a run that goes on has put the states into 8 shards
 
 A shard has several key groups (:mod:`.shards`). Without a row in that table, each key group is a shard.
 
@@ -92,7 +93,8 @@ class Takes:
 
 
 class LocalLog:
-    """The record of one segment. Nothing is written before :meth:`begin`. Threads share it."""
+    """The record of one segment. A new run writes nothing before :meth:`begin`; one that goes on may call :meth:`forget` and
+    :meth:`replace` first. Threads share it."""
 
     backend = "local"
 
@@ -242,7 +244,8 @@ class LocalLog:
         ]
 
     def took_from(self, directory: Path, epoch: int) -> bool:
-        """Whether an epoch, or one before it, has taken the end of the sources."""
+        """Whether the sources have ended with an epoch or with one before it, by its record. (Spark finds the end as a file of
+        ``directory``.)"""
         return bool(self._one("SELECT max(drain) FROM epochs WHERE number <= ?", 0, epoch))
 
     # ----------------------------------------------------------------------------------------------- database

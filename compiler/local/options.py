@@ -8,15 +8,9 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from tracetypes.compiler.local.ordered.flow import Scheme
-from tracetypes.compiler.local.ordered.heuristics import (
-    CurrentThroughput,
-    EstimatedTime,
-    Heuristic,
-    LastInPipeline,
-    QueueSizeThrottling,
-)
+from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, Heuristic
 
-__all__ = ["HEURISTICS", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
+__all__ = ["BY_OPTION", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
 
 Reorder: TypeAlias = Literal["typed", "serial"]
 """What is put back in order: what the types of the edges demand, or everything, so that the output is that of one thread."""
@@ -25,13 +19,14 @@ Processes: TypeAlias = Literal["auto", "never", "always"]
 """Whether operators in Python run in worker processes: if it pays, or not, or in any case. Never with one worker, or without a
 GIL."""
 
-HEURISTICS: Final[Mapping[str, Callable[[], Heuristic]]] = {
-    "ct": lambda: CurrentThroughput(by_inflow=True),
-    "lp": LastInPipeline,
-    "et": EstimatedTime,
-    "qst": QueueSizeThrottling,
+BY_OPTION: Final[Mapping[str, Callable[..., Heuristic]]] = {
+    "ct-inflow": HEURISTICS["CT by inflow"],
+    "ct": HEURISTICS["CT"],
+    "lp": HEURISTICS["LP"],
+    "et": HEURISTICS["ET"],
+    "qst": HEURISTICS["QST"],
 }
-"""Which operator a worker takes next, by the paper's names. CT divides by the inputs of an operator."""
+"""Which operator a worker takes next. ``ct`` is the published formula."""
 
 SCHEMES: Final[Mapping[str, Scheme]] = {
     "hybrid": Scheme.HYBRID,
@@ -50,7 +45,7 @@ class LocalOptions:
     stage takes at once at least; at the end of an epoch it takes what is there."""
 
     reorder: Reorder = "typed"
-    heuristic: str = "ct"
+    heuristic: str = "ct-inflow"
     queue: str = "hybrid"
     processes: Processes = "auto"
     fuse: bool = True

@@ -1,9 +1,9 @@
 """A segment that runs in this process: one epoch after the other, until its inputs end or somebody ends it.
 
 An epoch takes what is there: the next listing of files, the records of a topic up to now, the entries of a channel. Its record
-says so before it is read, so an epoch that runs again takes the same. Then, in this order: its rows are written, the run
-store commits it, and the log gets its states. A crash between any two of these repeats the epoch from the states before it, and
-an output takes each epoch once.
+says so before anything that was read is used, so an epoch that runs again takes the same. (Some splits may be read before the
+record is written: :mod:`.split_source`.) Then, in this order: its rows are written, the run store commits it, and the log gets
+its states. A crash between any two of these repeats the epoch from the states before it, and an output takes each epoch once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
 
 DEATHS: Final = 3
-"""Worker processes that may die in one epoch, after which the run ends."""
+"""The run ends when worker processes die this many times in one epoch."""
 
 
 class LocalSegment:
@@ -226,7 +226,7 @@ class LocalSegment:
         return Takes(sources, [(place, *channels[place]) for place in places], drain)
 
     def _finish(self) -> None:
-        """The end of the sources was answered."""
+        """Mark the run as finished. Raises :class:`RunError` ``TT214`` if the last stage has not seen the end of the sources."""
         number, _ = self.store.next
         if not self.store.before(number).get("complete"):
             raise RunError(

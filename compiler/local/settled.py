@@ -1,4 +1,4 @@
-"""What a program has loaded leaves the sight of Python's cycle collector while it runs a dataflow."""
+"""Freezes what a program has loaded (``gc.freeze``) while a dataflow runs, so that Python's cycle collector does not walk it."""
 
 from __future__ import annotations
 

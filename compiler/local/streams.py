@@ -1,13 +1,17 @@
 """Inputs that cannot be read again, as this process reads them.
 
-An offset ``{"stream": "9f..", "at": 17, "base": 40}`` is a number of parts of one :class:`Arrivals`, which lives as long as its
-process, behind all parts of earlier processes. The rows of an epoch stay in memory until it is committed, and in a file until the
-next one is::
+An offset ``{"stream": "9f..", "at": 17, "base": 40}`` lies behind the first 17 parts (``at``) of the :class:`Arrivals` with this
+``id``, which lives as long as its process. The epochs of earlier processes took 40 parts (``base``). So 57 parts of the reading
+are before it, and a process that goes on from there has an ``id`` of its own and 57 as ``base``.
+
+The rows of an epoch stay in memory until it is committed: if it is repeated in this process, it takes the same rows. Those of
+standard input, sockets and MQTT are also in a file, until the next epoch is committed::
 
     CHECKPOINT/local/arrived/LABEL/9f..-17      the parts of the epoch that ends there
 
-So an epoch that is repeated, in this process or after a crash, takes the same rows. What had arrived, but was in no epoch, is
-gone with the process.
+So an epoch that is repeated after a crash takes the same rows, too. Rows of the program (iterables, Arrow data) have no such
+file: if a crash leaves visible rows of an epoch that was not committed, the run cannot go on (``TT231``). What had arrived, but
+was in no epoch, is gone with the process.
 """
 
 from __future__ import annotations

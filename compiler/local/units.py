@@ -24,8 +24,8 @@ class Sent(Mark):
 
 @attrs.frozen(eq=False)
 class Batch(Mark):
-    """Messages for the shards of a stage, which takes them in one step. ``left``: what each shard has sent, where the
-    shard puts it. ``last`` as of :class:`Sent`."""
+    """Messages for the shards of a stage, which takes them in one step. (No Arrow record batch: the messages contain those.)
+    ``left``: what each shard has sent, where the shard puts it. ``last`` as of :class:`Sent`."""
 
     messages: Mapping[int, Sequence[Message]]
     left: list[Sequence[Message]]

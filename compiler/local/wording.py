@@ -31,7 +31,7 @@ class LocalWording:
 
     def exchange(self) -> str:
         """How messages reach their shards."""
-        return "items and markers in Arrow batches, by reference, scheduled by batch"
+        return "items and markers in Arrow batches, scheduled by batch"
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
@@ -39,4 +39,4 @@ class LocalWording:
 
     def python(self, plan: Plan) -> str | None:
         """In worker processes, if a run would do so."""
-        return "in worker processes, once it takes two seconds" if may_start(plan, "auto") else None
+        return "in worker processes, when that pays" if may_start(plan, "auto") else None

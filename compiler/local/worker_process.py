@@ -76,7 +76,7 @@ class WorkerProcess:
             ) from error
         self.connection, self.lock = Connection(ours), threading.Lock()
         self.setup: object = None
-        """What it was set up with."""
+        """The :class:`ProcessRunner` whose plan it has."""
         self.busy = False
         """It has not answered all of the last request."""
 

@@ -45,7 +45,7 @@ from tracetypes.formats import Parquet, format_of
 __all__ = ["InputFiles", "by_time", "home_of", "records_of", "unread"]
 
 LARGE = 256 << 20
-"""Bytes from which a Parquet file is read by several tasks at once."""
+"""Bytes from which a Parquet file is read by several tasks at once, in parts that are not larger if its row groups are not."""
 
 EPOCH = 1 << 30
 """Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes."""
@@ -337,7 +337,7 @@ class InputFiles:
         number, rank = place
         one = Split(number, path, rank, stat.st_size, stat.st_mtime_ns, start, stat.st_size)
         if not self.is_text:
-            parts = self.tasks if stat.st_size > LARGE else 1
+            parts = max(self.tasks, -(-stat.st_size // LARGE)) if stat.st_size > LARGE else 1
             return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]
         if is_compressed(path):
             return [one]

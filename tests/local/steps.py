@@ -23,7 +23,7 @@ __all__ = ["Broken", "StepCondition", "StepCounter", "StepLock", "Thread", "expl
 
 PACKAGE = "tracetypes.compiler.local.ordered"
 MODULES = ("marks", "reordering", "block_order", "worklists", "partitioned_worklists", "merge")
-ATOMIC = {"append", "appendleft", "popleft", "pop", "extend", "extendleft", "release", "fetch_add", "exchange", "clear"}
+ATOMIC = {"append", "appendleft", "popleft", "pop", "extend", "extendleft", "release", "fetch_add", "clear"}
 ATOMIC |= {"notify", "notify_all"}
 CALLBACKS = {"process", "deliver", "put_down"}
 """Injected functions that tests give as generators."""
@@ -82,10 +82,6 @@ class StepCounter:
     def fetch_add(self, amount: int) -> int:
         before = self.value
         self.value += amount
-        return before
-
-    def exchange(self, value: int) -> int:
-        before, self.value = self.value, value
         return before
 
 

@@ -40,7 +40,7 @@ from tracetypes.compiler.local import exchange
 from tracetypes.compiler.local.backend import LocalBackend, LocalEngine
 from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.lateness import Lateness
-from tracetypes.compiler.local.options import HEURISTICS, SCHEMES, LocalOptions
+from tracetypes.compiler.local.options import BY_OPTION, SCHEMES, LocalOptions
 from tracetypes.compiler.local.ordered.marks import Gather
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.planner import plan
@@ -57,7 +57,7 @@ Lines = Mapping[str, Sequence[str]]
 ways = st.builds(
     LocalOptions,
     reorder=st.sampled_from(("typed", "serial")),
-    heuristic=st.sampled_from(sorted(HEURISTICS)),
+    heuristic=st.sampled_from(sorted(BY_OPTION)),
     queue=st.sampled_from(sorted(SCHEMES)),
     least=st.sampled_from((1, 5, 1 << 16)),
     fuse=st.booleans(),
@@ -359,7 +359,7 @@ def test_in_serial_order_rows_stand_as_one_worker_writes_them(
     assert alone.count(b"\n") > 30
     typed = set()
     for workers in (2, 4, 8):
-        for heuristic in ("ct", "lp"):
+        for heuristic in ("ct-inflow", "ct", "lp"):
             options = LocalOptions(reorder="serial", least=1, heuristic=heuristic)
             assert run_into(tmp_path / f"{workers}{heuristic}", flow, lines, workers, options) == alone
             options = attrs.evolve(options, reorder="typed")
@@ -379,7 +379,7 @@ def test_options_of_a_run() -> None:
         "queue": LocalOptions().queue,
         "processes": LocalOptions().processes,
     }
-    assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(HEURISTICS), set(SCHEMES))
+    assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(BY_OPTION), set(SCHEMES))
     engine = engine_of("local", None, {"reorder": "serial", "heuristic": "lp", "queue": "shared", "fuse": False})
     assert engine == LocalEngine(LocalOptions(reorder="serial", heuristic="lp", queue="shared", fuse=False))
     arguments = parser(defaultdict(lambda: lambda _: 0))

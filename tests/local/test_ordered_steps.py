@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, zip_longest
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from tests.local.steps import (
     explore,
     twins,
 )
+from tracetypes.compiler.local.ordered import partitioned_worklists
 from tracetypes.compiler.local.ordered.flow import Flow
 from tracetypes.compiler.local.ordered.heuristics import LastInPipeline
 from tracetypes.compiler.local.ordered.marks import ALL
@@ -37,12 +39,13 @@ PROPERTIES = (
     "AssertionError: beyond ",
     "AssertionError: woken ",
     "AssertionError: asleep",
+    "AssertionError: waits",
     "no end can be reached",
     "nobody can go on",
     "IndexError",
 )
-"""How a mutant may fail, and not by an error of the test: order, loss and duplicates; exclusion; the time slice; progress;
-an input that is not there."""
+"""How a mutant may fail, and not by an error of the test: order, loss and duplicates; exclusion; the time slice; sleep and
+progress; an input that is not there."""
 
 
 @contextmanager
@@ -210,15 +213,20 @@ def blocks(inputs: str, shares: Sequence[Sequence[int]], mutation: Mutation | No
 
         return [producer(), *map(worker, shares)], [buffer, down, put]
 
-    def final(shared: Sequence[Any]) -> None:
-        sent = shared[1].sent
-        assert sorted(sent) == list(range(len(inputs))), f"sent {sent} at the end"
-        for mark, one in enumerate(inputs):
-            if one == "#":
-                assert sorted(sent[:mark]) == list(range(mark)), f"sent {sent}"
-                assert sent[mark] == mark, f"sent {sent}"
+    def always(shared: Sequence[Any]) -> None:
+        in_blocks(shared[1].sent, inputs)
 
-    return explore(make, final)
+    def final(shared: Sequence[Any]) -> None:
+        assert sorted(shared[1].sent) == list(range(len(inputs))), f"sent {shared[1].sent} at the end"
+
+    return explore(make, final, always)
+
+
+def in_blocks(sent: Sequence[int], inputs: str) -> None:
+    """What was sent until now: each mark after all those before it, and nothing before a mark that is before it."""
+    for place, serial in enumerate(sent):
+        assert inputs[serial] != "#" or sorted(sent[:place]) == list(range(serial)), f"sent {sent}"
+        assert all(mark in sent[:place] for mark in range(serial) if inputs[mark] == "#"), f"sent {sent}"
 
 
 def test_a_block_order_buffer_keeps_marks_in_their_places() -> None:
@@ -352,7 +360,8 @@ def consumers(
         sent = shared[1].sent
         assert sorted(sent) == sorted(expected), f"sent {sent} at the end"
         for place, unit in enumerate(units):
-            if unit.partition == ALL:  # marks keep their places in any order
+            if unit.partition == ALL:  # marks and blocks keep their places in any order
+                assert sorted(sent[:place]) == sorted(expected[:place]), f"sent {sent} at the end"
                 assert sent[place] == expected[place], f"sent {sent} at the end"
 
     return explore(make, final, always)
@@ -415,6 +424,43 @@ def test_three_workers_on_a_partitioned_operator(scheme: str) -> None:
 @pytest.mark.nightly
 def test_units_come_while_workers_work(scheme: str) -> None:
     assert consumers(scheme, "a#", early=1, size=2).ends >= 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_buffer_in_block_order_knows_a_mark_before_workers_do(scheme: str) -> None:
+    assert consumers(scheme, "#a", partitions=1, workers=1, limit=1, buffer="blocks", early=0).ends == 1
+    assert consumers(scheme, "a#b", workers=1, limit=1, buffer="blocks", early=1).ends >= 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.nightly
+def test_a_buffer_in_block_order_knows_a_mark_before_two_workers_do(scheme: str) -> None:
+    assert consumers(scheme, "#a", partitions=1, limit=1, buffer="blocks", early=0).ends == 1
+
+
+CLOSE = "        self.buffer.close(serial)\n"
+PARTS = """        gather = Gather(len(self.queues), self.primitives)
+        for queue in self.queues:
+            queue.append((serial, part, gather))
+"""
+MASTER = "        self.master.extend(range(len(self.queues)))\n"
+SIZE = "\n    def size(self) -> int:\n        return sum("
+CLOSE_ALL = f"        if partition == ALL:\n    {CLOSE}"
+KEYED = "        self.queue.append((serial, partition, part))\n"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text", "other"),
+    [
+        ("HybridQueue", f"{CLOSE}{PARTS}{MASTER}", f"{PARTS}{MASTER}{CLOSE}"),
+        ("PartitionedQueue", f"{CLOSE}{PARTS}{SIZE}", f"{PARTS}{CLOSE}{SIZE}"),
+        ("KeyedSharedQueue", f"{CLOSE_ALL}{KEYED}", f"{KEYED}{CLOSE_ALL}"),
+    ],
+)
+def test_a_mark_that_the_buffer_learns_of_after_the_workers_is_caught(scheme: str, text: str, other: str) -> None:
+    mutation = {"partitioned_worklists": (text, other)}
+    with caught("no end can be reached"):
+        consumers(scheme, "#a", partitions=1, workers=1, limit=1, buffer="blocks", early=0, mutation=mutation)
 
 
 FIRST_PUT = "self.queues[partition].append((serial, part, None))\n"
@@ -490,6 +536,64 @@ def test_mutants_of_the_hybrid_queue_are_caught(text: str, other: str, inputs: s
         consumers("HybridQueue", inputs, early=early, limit=limit, mutation={module: (text, other)})
 
 
+PROCESS = """                    output = process(partition, unit)
+                    if gather is None:
+                        send(serial, output)
+                    elif gather.add(partition, output):
+                        send(serial, self.join(unit, gather.outputs))
+                    done += 1
+"""
+DECREMENT = "                    count.pop()\n"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "early", "limit"),
+    [
+        ("aa", None, 1),
+        pytest.param("aa", 0, 2, marks=pytest.mark.nightly),
+        pytest.param("aab", None, 1, marks=pytest.mark.nightly),
+    ],
+)
+def test_the_counter_of_a_hybrid_queue_may_be_decremented_before_processing(inputs: str, early: int | None, limit: int) -> None:
+    """Not so in figure 7, where only an increment from 0 lets a worker in: see the next test. Here others are kept out because
+    the worker has the partition's queue in hand. The counter only says how many inputs it owes. One that increments during the
+    processing does not find the queue and leaves, and whoever has the queue looks at the counter after the processing and again
+    after it has put the queue back. So the mutant that does harm here is "put back before the input is processed"."""
+    mutation = {"partitioned_worklists": (f"{PROCESS}{DECREMENT}", f"{DECREMENT}{PROCESS}")}
+    partitions = len(set(inputs))
+    assert consumers("HybridQueue", inputs, partitions=partitions, early=early, limit=limit, mutation=mutation).ends >= 1
+
+
+FIGURE_7 = """            count, free = parts[partition]
+            added = (count.append(None), count.__len__())[1]
+            while added == 1:
+                serial, unit, gather = self.queues[partition].popleft()
+                output = process(partition, unit)
+                send(serial, output)
+                done += 1
+                if (count.pop(), count.__len__())[1] == 0:
+                    break
+"""
+"""Of the paper: what keeps others out is the counter. A list, and its length in the same step, stand for a number that is
+incremented atomically."""
+
+
+def figure_7(loop: str) -> Mutation:
+    source = Path(partitioned_worklists.__file__).read_text(encoding="utf-8")
+    start = source.index("            count, free = parts[partition]\n")
+    return {"partitioned_worklists": (source[start : source.index("        if refused:\n", start)], loop)}
+
+
+def test_a_counter_that_keeps_others_out_is_decremented_after_processing() -> None:
+    assert consumers("HybridQueue", "aa", partitions=1, mutation=figure_7(FIGURE_7)).ends >= 1
+    decrement = "(count.pop(), count.__len__())[1]"
+    lines = [one for one in FIGURE_7.splitlines(keepends=True) if decrement not in one]
+    lines.insert(4, f"                left = {decrement}\n")
+    lines.insert(-1, "                if left == 0:\n")
+    with caught("AssertionError: two workers on one key"):
+        consumers("HybridQueue", "aa", partitions=1, mutation=figure_7("".join(lines)))
+
+
 def test_refused_entries_put_back_at_once_are_caught() -> None:
     """The only worker that stays finds an entry that is refused for ever, which hides the next one."""
     text = "                        refused.append(partition)\n                        continue\n"
@@ -523,47 +627,93 @@ def test_a_shared_queue_that_locks_the_key_later_is_caught() -> None:
 # ----------------------------------------------------------------------------------------------------- stateless
 
 
-def stateless(count: int, *, workers: int = 2, size: int = 2, limit: int = 2, buffer: str = "non-blocking") -> Explored:
-    twin = twins()
+def stateless(
+    inputs: str,
+    *,
+    workers: int = 2,
+    size: int = 2,
+    limit: int = 2,
+    buffer: str = "non-blocking",
+    early: int | None = None,
+    mutation: Mutation | None = None,
+) -> Explored:
+    """``inputs``: ``.`` an item, ``#`` a mark. ``early``: so many are there before the workers begin; None: all. The rest is put
+    meanwhile. With the buffer ``blocks`` this is how the driver reads a source."""
+    twin = twins(mutation)
+    before = len(inputs) if early is None else early
+
+    class Hash(twin.Mark):  # type: ignore[name-defined, misc]
+        __slots__ = ("serial",)
+
+        def __init__(self, serial: int) -> None:
+            self.serial = serial
 
     def make() -> tuple[list[Thread], list[Any]]:
         down = Downstream()
         reordering = buffer_of(buffer, twin, down, size)
 
-        def process(unit: int) -> Thread:
+        def process(unit: Any) -> Thread:
             yield
-            return unit
+            return unit.serial if isinstance(unit, Hash) else unit
 
-        queue = twin.SharedQueue(process, reordering)
+        queue = twin.SharedQueue(process, reordering, closes=buffer == "blocks")
 
-        def producer() -> Thread:
-            for unit in range(count):
-                yield from queue.put(unit)
+        def producer(serials: Iterable[int]) -> Thread:
+            for serial in serials:
+                yield from queue.put(Hash(serial) if inputs[serial] == "#" else serial)
 
         def worker() -> Thread:
-            while len(down.sent) < count:
-                _, parked = yield from queue.work(limit)
+            while len(down.sent) < len(inputs):
+                done, parked = yield from queue.work(limit)
+                assert done <= limit, f"beyond the time slice: {done}"
                 while parked is not None and not (yield from reordering.send(*parked)):
                     pass
 
-        finish(producer())
-        return [worker() for _ in range(workers)], [queue, down]
+        finish(producer(range(before)))
+        rest = [producer(range(before, len(inputs)))] if before < len(inputs) else []
+        return [*(worker() for _ in range(workers)), *rest], [queue, down]
+
+    def always(shared: Sequence[Any]) -> None:
+        in_blocks(shared[1].sent, inputs)
 
     def final(shared: Sequence[Any]) -> None:
-        assert shared[1].sent == list(range(count))
+        sent = shared[1].sent
+        assert (sorted(sent) if buffer == "blocks" else sent) == list(range(len(inputs))), f"sent {sent} at the end"
 
-    return explore(make, final)
+    return explore(make, final, always)
 
 
 def test_a_stateless_operator_keeps_the_order() -> None:
-    assert stateless(2, size=1).ends >= 1
+    assert stateless("..", size=1).ends >= 1
 
 
 @pytest.mark.nightly
 def test_a_stateless_operator_keeps_the_order_of_more() -> None:
-    assert stateless(3, size=1).ends >= 1
-    assert stateless(3, size=2).ends >= 1
-    assert stateless(2, size=1, workers=3).ends >= 1
+    assert stateless("...", size=1).ends >= 1
+    assert stateless("...", size=2).ends >= 1
+    assert stateless("..", size=1, workers=3).ends >= 1
+
+
+@pytest.mark.parametrize(("inputs", "early"), [(".#.", 3), (".#", 1)])
+def test_a_stateless_operator_in_block_order_keeps_marks_in_their_places(inputs: str, early: int) -> None:
+    assert stateless(inputs, limit=1, buffer="blocks", early=early).ends == 1
+
+
+@pytest.mark.parametrize(("inputs", "early", "limit"), [("#.", 0, 1), (".#.", 0, 1), (".#.", 1, 2)])
+@pytest.mark.nightly
+def test_a_stateless_operator_in_block_order_is_fed_while_it_works(inputs: str, early: int, limit: int) -> None:
+    assert stateless(inputs, limit=limit, buffer="blocks", early=early).ends == 1
+
+
+CLOSE_MARK = "        if self.closes and isinstance(unit, Mark):\n            self.buffer.close(serial)\n"
+APPEND = "        self.queue.append((serial, unit))\n"
+
+
+@pytest.mark.parametrize("other", [f"{APPEND}{CLOSE_MARK}", APPEND], ids=["closed after the mark is there", "not closed"])
+def test_mutants_of_a_shared_queue_in_block_order_are_caught(other: str) -> None:
+    mutation = {"worklists": (f"{CLOSE_MARK}{APPEND}", other)}
+    with caught("AssertionError: sent"):
+        stateless(".#", limit=1, buffer="blocks", early=1, mutation=mutation)
 
 
 # ----------------------------------------------------------------------------------------------------- merges
@@ -589,7 +739,7 @@ def merged(inputs: Sequence[str], mutation: Mutation | None = None, *, in_turn: 
                 yield from merge.put(index, (index, one, place))
             yield from merge.put(index, twin.END)
 
-        return [producer(index) for index in range(len(inputs))], [merge, down]
+        return [producer(index) for index in reversed(range(len(inputs)))], [merge, down]
 
     def final(shared: Sequence[Any]) -> None:
         sent = shared[1].sent
@@ -627,7 +777,7 @@ def test_a_merge_of_more() -> None:
 )
 def test_mutants_of_the_merge_are_caught(text: str, other: str) -> None:
     with caught():
-        merged(["a#b", "c#"], {"merge": (text, other)})
+        merged(["c#", "a#b"], {"merge": (text, other)})
 
 
 @pytest.mark.parametrize(
@@ -641,6 +791,142 @@ def test_mutants_of_the_merge_are_caught(text: str, other: str) -> None:
 def test_mutants_of_a_merge_in_turn_are_caught(text: str, other: str) -> None:
     with caught():
         merged(["a#", "b#"], {"merge": (text, other)}, in_turn=True)
+
+
+# ----------------------------------------------------------------------------------------------------- nobody waits
+
+FOREVER = "for ever"
+STEPS = 100
+"""More than a call takes when nobody is in its way."""
+
+
+def beside_one_that_stands_still(name: str, place: str = "deliver", mutation: Mutation | None = None) -> Explored:
+    """The first thread stands still for ever as soon as it comes to ``place``. Each call of the other one must end, within a
+    bounded number of its own steps."""
+    twin = twins(mutation)
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down = Downstream()
+
+        def at(here: str) -> Thread:
+            yield FOREVER if here == place and CURRENT[0] == 0 else None
+
+        def deliver(output: Any) -> Thread:
+            yield from at("deliver")
+            yield from down.deliver(output)
+
+        def process(*given: Any) -> Thread:
+            yield from at("process")
+            return given[-1]
+
+        structure, first, others = calls_of(name, twin, deliver, process)
+
+        def stands() -> Thread:
+            for wait in first:
+                if wait == FOREVER:
+                    return
+                yield wait
+
+        def goes_on() -> Thread:
+            for call in others:
+                for steps, wait in enumerate(call):
+                    assert steps < STEPS, "waits for one that stands still"
+                    yield wait
+
+        return [stands(), goes_on()], [structure, down, first]  # `first` is kept, and with it all that it holds
+
+    return explore(make, lambda shared: None)
+
+
+def calls_of(
+    name: str, twin: SimpleNamespace, deliver: Callable[..., Thread], process: Callable[..., Thread]
+) -> tuple[Any, Thread, list[Thread]]:
+    """A structure, a call of one thread, and those of another one."""
+    if name == "Merge":
+        merge = twin.Merge(2, deliver, primitives=PRIMITIVES)
+        return merge, merge.put(0, "a"), [merge.put(1, "b"), merge.put(1, "c")]
+    if name.endswith("Buffer"):
+        arguments = (2,) if name == "NonBlockingReorderingBuffer" else (PRIMITIVES,)
+        buffer = getattr(twin, name)(deliver, *arguments)
+        return buffer, buffer.send(0, 0), [buffer.send(1, 1), buffer.send(2, 2)]
+    buffer = twin.NonBlockingReorderingBuffer(deliver, 1 if name == "SharedQueue" else 4)
+    if name == "SharedQueue":
+        queue = twin.SharedQueue(process, buffer)
+        units: Sequence[Any] = range(3)
+    else:
+        queue = getattr(twin, name)(2, process, join, buffer, PRIMITIVES)
+        units = units_of("aab")
+    for unit in units:
+        finish(queue.put(unit))
+    return queue, queue.work(2), [queue.work(3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("NonBlockingReorderingBuffer", "deliver"),
+        ("BlockOrderBuffer", "deliver"),
+        ("Merge", "deliver"),
+        ("SharedQueue", "deliver"),
+        ("SharedQueue", "process"),
+        ("HybridQueue", "process"),
+        ("PartitionedQueue", "process"),
+        pytest.param("HybridQueue", "deliver", marks=pytest.mark.nightly),
+        pytest.param("PartitionedQueue", "deliver", marks=pytest.mark.nightly),
+    ],
+)
+def test_nobody_waits_for_one_that_stands_still(name: str, place: str) -> None:
+    assert beside_one_that_stands_still(name, place).ends >= 1
+
+
+GIVES_UP = "            except IndexError:\n                return\n"
+TRIES = "while len(arrived) and self.flag.acquire(False):\n"
+TRIES_AGAIN = "while len(arrived):\n            if not self.flag.acquire(False):\n                continue\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "module", "text", "other"),
+    [
+        # "continue": tries again, for as long as another worker has the flag or the partition.
+        ("NonBlockingReorderingBuffer", "deliver", "reordering", GIVES_UP, GIVES_UP.replace("return", "continue")),
+        (
+            "NonBlockingReorderingBuffer",
+            "deliver",
+            "reordering",
+            "        if serial == self.next:\n            try:",
+            "        while not len(flag):\n            pass\n        if serial == self.next:\n            try:",
+        ),
+        ("BlockOrderBuffer", "deliver", "block_order", TRIES, TRIES_AGAIN),
+        ("BlockOrderBuffer", "deliver", "block_order", "self.flag.acquire(False)", "(self.flag.acquire() or True)"),
+        ("Merge", "deliver", "merge", TRIES, TRIES_AGAIN),
+        ("Merge", "deliver", "merge", "self.flag.acquire(False)", "(self.flag.acquire() or True)"),
+        (
+            "SharedQueue",
+            "process",
+            "worklists",
+            "            if not send(serial, output):\n                return done, (serial, output)\n",
+            "            while not send(serial, output):\n                pass\n",
+        ),
+        ("HybridQueue", "process", "partitioned_worklists", "break  # whoever has the partition processes it", "continue"),
+        (
+            "PartitionedQueue",
+            "process",
+            "partitioned_worklists",
+            "            if not len(queue) or not flag.acquire(False):\n                continue\n",
+            "            if not len(queue):\n                continue\n            flag.acquire()\n",
+        ),
+    ],
+)
+def test_mutants_that_wait_are_caught(name: str, place: str, module: str, text: str, other: str) -> None:
+    with caught("AssertionError: waits", "nobody can go on"):
+        beside_one_that_stands_still(name, place, {module: (text, other)})
+
+
+@pytest.mark.parametrize(("name", "place"), [("LockBasedReorderingBuffer", "deliver"), ("KeyedSharedQueue", "process")])
+def test_those_that_wait_by_their_definition_are_caught(name: str, place: str) -> None:
+    """Figures 2 and 5, which the others are compared with."""
+    with caught("nobody can go on"):
+        beside_one_that_stands_still(name, place)
 
 
 # ----------------------------------------------------------------------------------------------------- the scheduler
@@ -666,6 +952,13 @@ class QuietCondition(StepCondition):
             super().notify()
 
 
+def scheduling(mutation: Mutation | None) -> SimpleNamespace:
+    """All modules, in threads that the explorer numbers."""
+    twin = twins(mutation, SCHEDULING)
+    twin.Scheduler.begin.__globals__["threading"] = SimpleNamespace(get_ident=lambda: CURRENT[0])
+    return twin
+
+
 def scheduled(
     units: int,
     *,
@@ -679,8 +972,7 @@ def scheduled(
 ) -> Explored:
     """Workers take turns until everything is answered. ``early``: so many units are there; the rest is offered meanwhile.
     ``visitor``: the last worker is one, from the start or since it ``arrives``. Its quiet time has no end by the clock."""
-    twin = twins(mutation, SCHEDULING)
-    twin.Scheduler.begin.__globals__["threading"] = SimpleNamespace(get_ident=lambda: CURRENT[0])
+    twin = scheduling(mutation)
 
     def make() -> tuple[list[Thread], list[Any]]:
         down = Downstream()
@@ -781,6 +1073,82 @@ def test_mutants_of_the_scheduler_are_caught(
 ) -> None:
     with caught():
         scheduled(units, early=early, kinds=kinds, mutation={"scheduler": (text, other)})
+
+
+def beside_a_full_buffer(*, early: bool, mutation: Mutation | None = None) -> Explored:
+    """Two workers and two operators without an edge between them. The later one, which is preferred, has two inputs and a buffer
+    of one place. Input 0 is processed for as long as the other operator has not answered. So the output of input 1 is refused,
+    and nobody can go on unless the worker that has it takes a turn of the other operator. ``early``: the input of that one is
+    there from the start; otherwise it is offered meanwhile."""
+    twin = scheduling(mutation)
+
+    def make() -> tuple[list[Thread], list[Any]]:
+        down, other_down, answered = Downstream(), Downstream(), [False]
+
+        def process(unit: int) -> Thread:
+            while unit == 0 and not answered[0]:
+                yield answered
+            yield
+            return unit
+
+        def at_once(unit: int) -> Thread:
+            yield
+            return unit
+
+        def answer(output: int) -> Thread:
+            yield from other_down.deliver(output)
+            answered[0] = True
+
+        other, full = Operator(name="other", kind=Kind.STATEFUL), Operator(name="full", kind=Kind.STATELESS)
+        scheduler = twin.Scheduler(Flow([other, full], []), LastInPipeline(), condition=StepCondition, clock=lambda: 0.0)
+        other.worklist = twin.SingleQueue(at_once, answer)
+        full.buffer = twin.NonBlockingReorderingBuffer(down.deliver, 1)
+        full.worklist, full.most = twin.SharedQueue(process, full.buffer), 2
+
+        def feed(operator: Operator, units: Iterable[int]) -> Thread:
+            for unit in units:
+                yield from scheduler.offer(operator, unit)
+
+        def feed_other() -> Thread:
+            yield from feed(other, [0])
+            yield from scheduler.close()
+
+        finish(feed(full, range(2)))
+        if early:
+            finish(feed_other())
+        crew = [twin.work(scheduler, lambda: 0.0) for _ in range(2)]
+        return crew if early else [*crew, feed_other()], [scheduler, down, other_down, answered]
+
+    def final(shared: Sequence[Any]) -> None:
+        assert (shared[1].sent, shared[2].sent) == ([0, 1], [0]), f"sent {shared[1].sent} and {shared[2].sent} at the end"
+
+    return explore(make, final)
+
+
+def test_a_worker_with_a_refused_output_takes_other_work() -> None:
+    assert beside_a_full_buffer(early=True).ends >= 1
+
+
+@pytest.mark.nightly
+def test_a_worker_with_a_refused_output_takes_other_work_that_comes() -> None:
+    assert beside_a_full_buffer(early=False).ends >= 1
+
+
+RESEND = "            if one.buffer is not None and one.buffer.send(serial, output):\n"
+INSIST = "            while not one.buffer.send(serial, output):\n                pass\n            if True:\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "other"),
+    [
+        ("scheduler", "(parked and one in parked)", "parked"),
+        ("workers", RESEND, INSIST),
+    ],
+    ids=["no turn with a refused output", "sent until it is taken"],
+)
+def test_workers_that_wait_for_a_full_buffer_are_caught(module: str, text: str, other: str) -> None:
+    with caught("nobody can go on", "no end can be reached"):
+        beside_a_full_buffer(early=True, mutation={module: (text, other)})
 
 
 @pytest.mark.parametrize("visitor", ["from the start", "arrives"])

@@ -1,10 +1,10 @@
 """Which operator a worker works on next: the heuristics of section 6, with their formulas as published.
 
 A unit is a batch, so sizes count batches, and costs are seconds a batch: a batch of 1,000 rows costs about 1,000 times a
-row, and a time slice is 1,000 times fewer units. The formulas need only that the units of one worklist cost about the
-same. A batch that costs more than the time slice is a slice by itself; so the size of a batch bounds how soon a worker
-can react, as the time slice does otherwise. Where an edge splits a batch by partition, its parts are the units, and the
-selectivity of the operator before it counts them.
+row, and a time slice is 1,000 times fewer units. The formulas need only that the units of one worklist cost about the same.
+A batch that costs more than the time slice is a slice by itself; so the size of a batch bounds how soon a worker can react,
+as the time slice does otherwise. Where an edge splits a batch by partition, or a mark goes to every partition, the parts are
+the units: of sizes, costs, and the selectivity of the operator before. (A shared queue keeps a mark in one piece.)
 
 In a graph without cycles (the paper has chains) the cumulative selectivity of an operator is its own selectivity times
 the sum of those before it; what is before the sources counts as 1. "Earliest" and "latest": see ``flow.Flow``.
@@ -12,8 +12,9 @@ the sum of those before it; what is before the sources counts as 1. "Earliest" a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
 
 from tracetypes.compiler.local.ordered.flow import Flow
 from tracetypes.compiler.local.ordered.operators import Operator
@@ -125,8 +126,9 @@ class CurrentThroughput:
         self.time_slice = time_slice
 
 
-HEURISTICS = {
+HEURISTICS: Final[Mapping[str, Callable[..., Heuristic]]] = {
     "CT": CurrentThroughput,
+    "CT by inflow": partial(CurrentThroughput, by_inflow=True),
     "LP": LastInPipeline,
     "ET": EstimatedTime,
     "QST": QueueSizeThrottling,

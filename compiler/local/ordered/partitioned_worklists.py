@@ -53,14 +53,14 @@ class HybridQueue:
 
     * *The time slice bounds delegation.* A worker that has used up its slice puts as many entries back to the front of the
       master queue as were delegated to it.
-    * *A full buffer.* Before a worker processes an input it compares its number with the entry condition of the buffer.
+    * *A full buffer.* Before a worker processes an input it tests the buffer's entry condition (``reordering``) for it.
       As ``next`` only grows, what passes here is never refused later, so no worker ends with an output in its hand. A
       worker that is refused keeps the entries and looks at the next one in the master queue; it puts them back when it
       leaves. Putting them back at once could hide the entry of the input ``next`` behind refused ones for ever.
     * *Marks.* See ``marks``: a part in every partition's queue, and an entry for each in the master queue.
     """
 
-    __slots__ = ("buffer", "join", "master", "parts", "primitives", "process", "queues", "tail")
+    __slots__ = ("buffer", "join", "master", "parts", "primitives", "process", "queues", "spread", "tail")
 
     def __init__(
         self, partitions: int, process: ProcessPart, join: Join, buffer: ReorderingBuffer, primitives: Primitives
@@ -70,7 +70,7 @@ class HybridQueue:
         self.parts: list[tuple[list[None], list[_Queue]]] = [([], [queue]) for queue in self.queues]
         """For each partition its counter, and its queue while no worker has it."""
         self.master: deque[int] = deque()
-        self.tail = 0
+        self.tail = self.spread = 0
 
     def put(self, unit: Unit) -> None:
         partition, part = unit
@@ -80,6 +80,7 @@ class HybridQueue:
             self.queues[partition].append((serial, part, None))
             self.master.append(partition)
             return
+        self.spread += len(self.queues) - 1
         self.buffer.close(serial)
         gather = Gather(len(self.queues), self.primitives)
         for queue in self.queues:
@@ -139,7 +140,7 @@ class PartitionedQueue:
     this scheme.
     """
 
-    __slots__ = ("buffer", "flags", "join", "primitives", "process", "queues", "start", "tail")
+    __slots__ = ("buffer", "flags", "join", "primitives", "process", "queues", "spread", "start", "tail")
 
     def __init__(
         self, partitions: int, process: ProcessPart, join: Join, buffer: ReorderingBuffer, primitives: Primitives
@@ -148,7 +149,7 @@ class PartitionedQueue:
         self.queues: list[_Queue] = [deque() for _ in range(partitions)]
         self.flags = [primitives.lock() for _ in range(partitions)]
         self.start = 0
-        self.tail = 0
+        self.tail = self.spread = 0
 
     def put(self, unit: Unit) -> None:
         partition, part = unit
@@ -157,6 +158,7 @@ class PartitionedQueue:
         if partition != ALL:
             self.queues[partition].append((serial, part, None))
             return
+        self.spread += len(self.queues) - 1
         self.buffer.close(serial)
         gather = Gather(len(self.queues), self.primitives)
         for queue in self.queues:
@@ -204,6 +206,8 @@ class KeyedSharedQueue:
     """
 
     __slots__ = ("buffer", "gate", "join", "last", "primitives", "process", "queue", "tail")
+
+    spread = 0
 
     def __init__(
         self, partitions: int, process: ProcessPart, join: Join, buffer: ReorderingBuffer, primitives: Primitives

@@ -1,4 +1,8 @@
-"""From keys to partitions: by hash, or by range (section 4)."""
+"""From keys to partitions: by hash, or by range (section 4). For flows that are built by hand.
+
+The local backend does not use this. There ``runtime.partitioner`` hashes keys to key groups, and the partitions of an operator
+are the shards of a stage (``local.shards``).
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""The atomic operations that the structures are built on. A test or a simulation injects its own."""
+"""The atomic operations that the structures are built on. A test or a simulation injects its own locks and counters.
+
+The flag of the non-blocking buffer and the counters and queue holders of the hybrid queue are lists and cannot be replaced. The
+tests that step through the structures pause before each ``append`` and ``pop`` of them.
+"""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
@@ -37,17 +40,17 @@ class Lock(Protocol):
 
 
 class Counter(Protocol):
-    """An integer whose operations are atomic. Both return the value before."""
+    """An integer to which amounts are added atomically."""
 
-    def fetch_add(self, amount: int) -> int: ...
-
-    def exchange(self, value: int) -> int: ...
+    def fetch_add(self, amount: int) -> int:
+        """Add an amount. Returns the value before."""
+        ...
 
 
 class AtomicCounter:
-    """A counter under a lock, which is needed with a GIL too: ``+=`` is three steps. Closures take half the time of methods."""
+    """A counter under a lock, which is needed with a GIL too: ``+=`` is three steps. A closure takes half a method's time."""
 
-    __slots__ = ("exchange", "fetch_add")
+    __slots__ = ("fetch_add",)
 
     def __init__(self, value: int = 0) -> None:
         lock = threading.Lock()
@@ -61,22 +64,12 @@ class AtomicCounter:
             release()
             return before
 
-        def exchange(other: int) -> int:
-            nonlocal value
-            acquire()
-            before = value
-            value = other
-            release()
-            return before
-
         self.fetch_add = fetch_add
-        self.exchange = exchange
 
 
 @attrs.frozen
 class Primitives:
-    """Constructors of locks and counters, and a clock in seconds."""
+    """Constructors of locks and counters."""
 
     lock: Callable[[], Lock] = threading.Lock
     counter: Callable[[int], Counter] = AtomicCounter
-    clock: Callable[[], float] = time.perf_counter

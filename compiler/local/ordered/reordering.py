@@ -15,7 +15,7 @@ __all__ = ["EMPTY", "Deliver", "LockBasedReorderingBuffer", "NonBlockingReorderi
 
 Output: TypeAlias = Any
 Deliver: TypeAlias = Callable[[Output], None]
-"""Sends an output downstream. Only one worker at a time is inside it."""
+"""Sends an output downstream. Only one worker at a time is inside it: it is the paper's exit section."""
 
 
 class _Empty:
@@ -77,7 +77,8 @@ class LockBasedReorderingBuffer:
 
 
 class NonBlockingReorderingBuffer:
-    """Figure 4: a bounded circular buffer, an entry condition, and a flag that one worker holds while it sends.
+    """Figure 4: a bounded circular buffer, an entry condition, and a flag that one worker holds while it sends. The entry
+    condition: output *t* is added only while ``t < next + size``.
 
     Theorem 3.1: output *t* is sent after all outputs before it. Only the holder of the flag sends. Slot ``t % size`` is
     written for *t* only while ``next <= t < next + size``; the holder empties it before it increments ``next``. So within

@@ -90,7 +90,7 @@ class Scheduler:
         self.stopped = False
         self.window_end = 0.0
         self.tails = [0] * len(flow.operators)
-        """How many inputs each operator had at the beginning of the window."""
+        """How many inputs each operator had at the beginning of the window, a mark counted once for each partition."""
         flow.wake = self.wake
         heuristic.profiled(flow, time_slice)
 
@@ -205,7 +205,7 @@ class Scheduler:
         """Close a window: costs and selectivities become those that were measured in it."""
         flow = self.flow
         self.window_end = now + self.window
-        tails = [one.worklist.tail for one in flow.operators]
+        tails = [one.worklist.tail + one.worklist.spread for one in flow.operators]
         for one in flow.operators:
             one.total_time += one.time
             one.total_done += one.done

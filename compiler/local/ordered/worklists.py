@@ -1,7 +1,8 @@
 """Worklists: the inputs of an operator, and the loop in which a worker processes them.
 
-One producer at a time adds inputs: a source, a merge, or the worker in the exit section of the operator before. It gives
-each input its serial number. Any number of workers process inputs, except in a ``SingleQueue``.
+One producer at a time adds inputs: a source, a merge, or the worker that sends the outputs of the operator before (in the
+paper's exit section, see ``reordering``). It gives each input its serial number. Any number of workers process inputs, except in
+a ``SingleQueue`` and a ``PullQueue``, which have one at a time.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ again before it takes more of this operator."""
 
 
 class Worklist(Protocol):
-    """``tail``: how many inputs were added."""
+    """``tail``: how many inputs were added. ``spread``: how many more ``work`` counts, where it counts a mark once for each
+    partition."""
 
     tail: int
+    spread: int
 
     def put(self, unit: Unit) -> None:
         """Add an input. One producer at a time."""
@@ -47,6 +50,8 @@ class SingleQueue:
     sees to that."""
 
     __slots__ = ("deliver", "process", "queue", "tail")
+
+    spread = 0
 
     def __init__(self, process: Process, deliver: Deliver) -> None:
         self.process, self.deliver = process, deliver
@@ -75,6 +80,8 @@ class PullQueue:
 
     __slots__ = ("deliver", "read", "ready", "tail")
 
+    spread = 0
+
     def __init__(self, read: Callable[[int], Sequence[Output]], ready: Callable[[], int], deliver: Deliver) -> None:
         self.read, self.ready, self.deliver = read, ready, deliver
         self.tail = 0
@@ -101,6 +108,8 @@ class SharedQueue:
     """
 
     __slots__ = ("buffer", "closes", "process", "queue", "tail")
+
+    spread = 0
 
     def __init__(self, process: Process, buffer: ReorderingBuffer, *, closes: bool = False) -> None:
         """``closes``: the buffer wants to know of marks."""
