@@ -121,3 +121,13 @@ def test_help_says_what_the_default_is(capsys: pytest.CaptureFixture[str]) -> No
         cli.main(["run", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "(default: TRACETYPES_BACKEND, pyproject.toml, else spark, or local if pyspark is not installed)" in text
+
+
+@pytest.mark.parametrize("text", ["tool = 5", "[tool]\ntracetypes = 5", "[tool]\ntracetypes = [1]"])
+def test_TT402_a_table_that_is_none(text: str) -> None:
+    says(text)
+    if text.startswith("tool"):
+        assert backend() == "spark"
+        return
+    with pytest.raises(UsageError, match=r"tool\.tracetypes in pyproject\.toml is (5|\[1\])"):
+        default_backend()

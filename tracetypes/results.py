@@ -44,7 +44,7 @@ class Result:
     (``TT241``), in this run and before it under the same checkpoint. ``open``: how many keys have open windows, by operator,
     where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
     Python (``TT240``). ``gates``: what each gate did, by the name of its channel. ``spent``: where its seconds
-    went, by phases that follow each other and add up to all of the time."""
+    went, by phases that follow each other and add up to all of the time. ``backend``: ``"spark"`` or ``"local"``."""
 
     rows: int
     epochs: int
@@ -63,6 +63,7 @@ class Result:
     open: Mapping[str, int] = attrs.Factory(dict)
     gates: Mapping[str, GateReport] = attrs.Factory(dict)
     spent: Mapping[str, float] = attrs.Factory(dict)
+    backend: str = ""
 
     def _repr_html_(self) -> str:
         """The first rows of each output, for notebooks."""

@@ -234,10 +234,14 @@ def default_backend() -> str:
     if named := os.environ.get(VARIABLE):
         return _known(named, f", which {VARIABLE} names")
     try:
-        tools = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+        tools = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("tool")
     except (OSError, ValueError):
-        tools = {}
-    if named := tools.get("tracetypes", {}).get("backend"):
+        tools = None
+    table = tools.get("tracetypes", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        fix = 'write a table: [tool.tracetypes], and backend = "local" below it'
+        raise UsageError("TT402", f"tool.tracetypes in pyproject.toml is {table!r}", fix=fix)
+    if named := table.get("backend"):
         return _known(named, ", which pyproject.toml names")
     return "spark" if importlib.util.find_spec("pyspark") is not None else "local"
 

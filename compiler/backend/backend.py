@@ -143,9 +143,10 @@ class Backend(Protocol):
 
 
 class Engine(Protocol):
-    """Starts a backend."""
+    """Starts a backend. ``name``: for people. ``backend``: as an option names it."""
 
     name: str
+    backend: str
 
     @property
     def fuses(self) -> bool:

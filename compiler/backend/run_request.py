@@ -337,6 +337,7 @@ class RunRequest:
             open=dict(summary.open),
             gates=dict(summary.gates),
             spent=dict(self.clock.spent),
+            backend=self.engine.backend,
         )
 
 

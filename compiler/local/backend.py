@@ -95,6 +95,7 @@ class LocalEngine:
 
     options: LocalOptions = attrs.field(factory=LocalOptions)
     name = "the local backend"
+    backend = "local"
 
     @property
     def fuses(self) -> bool:

@@ -106,6 +106,7 @@ class SparkEngine:
 
     master: str | None = None
     name = "Spark"
+    backend = "spark"
     fuses = True
 
     @staticmethod

@@ -107,7 +107,7 @@ def test_standard_input_and_sockets_on_the_command_line(cli: Cli, tmp_path: Path
 def test_rows_of_the_program(given: Any, promised: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If the checkpoint stays. No run can go on from a temporary one."""
     rows: list[Any] = []
-    tracetypes.run(flow, {"clicks": given()}, {"counts": rows}, backend="local")
+    assert tracetypes.run(flow, {"clicks": given()}, {"counts": rows}, backend="local").backend == "local"
     assert rows == [("a", 1), ("a", 1)]
     assert capsys.readouterr().err == ""
     tracetypes.run(flow, {"clicks": given()}, {"counts": tmp_path / "out"}, backend="local")
@@ -127,7 +127,7 @@ def test_MQTT(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    address = f"mqtt://me:secret@127.0.0.1:{port}/shops/%23?client=c"
+    address = f"mqtt://me:unsaid-7f3@127.0.0.1:{port}/shops/%23?client=c"
     with pytest.raises(RunError, match="TT208"):
         tracetypes.run(flow, {"clicks": address}, {"counts": tmp_path / "out"}, backend="local")
     assert promises(capsys.readouterr().err) == [KEPT.format(port, ONE)]

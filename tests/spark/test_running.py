@@ -96,6 +96,7 @@ def test_rows_in_and_rows_out(spark: SparkSession) -> None:
     assert "<td>13</td>" in result._repr_html_()
     assert list(result.spent) == ["plan", "checks", "start of Spark", "start of queries", "micro-batches", "stop"]
     assert all(seconds >= 0 for seconds in result.spent.values())
+    assert result.backend == "spark"
     again: list[tuple[str, int]] = []
     tracetypes.run(clicks_of(), {"clicks": ROWS}, {"counts": again}, drain=False)
     assert sorted_blocks(again) == COUNTS[:4], "nothing answers the open block"
