@@ -199,7 +199,8 @@ def alternate(sides: Mapping[str, Callable[[], float]], runs: int, warm: float) 
     warm_seconds = dict.fromkeys(sides, 0.0)
     while min(warm_seconds.values()) < warm:
         for name, side in sides.items():
-            warm_seconds[name] += side()
+            if warm_seconds[name] < warm:
+                warm_seconds[name] += side()
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(runs):
         for name, side in sides.items():
