@@ -80,9 +80,9 @@ class LateWatch:
             fixes.insert(0, f"every(..., delay={_seconds(enough)}) keeps all of them (it is {_seconds(how.delay)})")
         if order is not None and order != "time" and 2 * own < total:
             fixes.insert(0, f"--order {source}=time reads the files by the times in them")
-        be = "is" if count == 1 else "are"
+        verb = "is" if count == 1 else "are"
         return (
-            f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} {be} late {when} ({count / rows:.1%})\n"
+            f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} {verb} late {when} ({count / rows:.1%})\n"
             f"    because:  {why}\n"
             f"    fix:      {'; '.join(fixes)}"
         )

@@ -10,7 +10,7 @@ import attrs
 from tracetypes.compiler.local.ordered.flow import Scheme
 from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, Heuristic
 
-__all__ = ["BY_OPTION", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
+__all__ = ["HEURISTICS_BY_OPTION", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
 
 Reorder: TypeAlias = Literal["typed", "serial"]
 """What is put back in order: what the types of the edges demand, or everything, so that the output is that of one thread."""
@@ -19,7 +19,7 @@ Processes: TypeAlias = Literal["auto", "never", "always"]
 """Whether operators in Python run in worker processes: if it pays, or not, or in any case. Never with one worker, or without a
 GIL."""
 
-BY_OPTION: Final[Mapping[str, Callable[..., Heuristic]]] = {
+HEURISTICS_BY_OPTION: Final[Mapping[str, Callable[..., Heuristic]]] = {
     "ct-inflow": HEURISTICS["CT by inflow"],
     "ct": HEURISTICS["CT"],
     "lp": HEURISTICS["LP"],

@@ -40,7 +40,8 @@ from tracetypes.compiler.local import exchange
 from tracetypes.compiler.local.backend import LocalBackend, LocalEngine
 from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.lateness import Lateness
-from tracetypes.compiler.local.options import BY_OPTION, SCHEMES, LocalOptions
+from tracetypes.compiler.local.options import HEURISTICS_BY_OPTION, SCHEMES, LocalOptions
+from tracetypes.compiler.local.ordered.heuristics import CurrentThroughput
 from tracetypes.compiler.local.ordered.marks import Gather
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.planner import plan
@@ -57,7 +58,7 @@ Lines = Mapping[str, Sequence[str]]
 ways = st.builds(
     LocalOptions,
     reorder=st.sampled_from(("typed", "serial")),
-    heuristic=st.sampled_from(sorted(BY_OPTION)),
+    heuristic=st.sampled_from(sorted(HEURISTICS_BY_OPTION)),
     queue=st.sampled_from(sorted(SCHEMES)),
     least=st.sampled_from((1, 5, 1 << 16)),
     fuse=st.booleans(),
@@ -379,7 +380,7 @@ def test_options_of_a_run() -> None:
         "queue": LocalOptions().queue,
         "processes": LocalOptions().processes,
     }
-    assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(BY_OPTION), set(SCHEMES))
+    assert (set(SCHEDULING["heuristic"]), set(SCHEDULING["queue"])) == (set(HEURISTICS_BY_OPTION), set(SCHEMES))
     engine = engine_of("local", None, {"reorder": "serial", "heuristic": "lp", "queue": "shared", "fuse": False})
     assert engine == LocalEngine(LocalOptions(reorder="serial", heuristic="lp", queue="shared", fuse=False))
     arguments = parser(defaultdict(lambda: lambda _: 0))
@@ -423,3 +424,15 @@ def test_a_chain_that_is_not_fused(tmp_path: Path) -> None:
     with pytest.raises(TraceTypesError) as error:
         run_flow(flow, **options)
     assert error.value.code == "TT211"
+
+
+def test_ct_is_the_published_formula() -> None:
+    """Over the outputs of an operator. The default is over its inputs."""
+    published, by_inflow = HEURISTICS_BY_OPTION["ct"](), HEURISTICS_BY_OPTION["ct-inflow"]()
+    assert isinstance(published, CurrentThroughput)
+    assert isinstance(by_inflow, CurrentThroughput)
+    assert (published.by_inflow, by_inflow.by_inflow) == (False, True)
+    assert [type(HEURISTICS_BY_OPTION[name]()).__name__ for name in ("ct", "lp", "et", "qst")] == [
+        *("CurrentThroughput", "LastInPipeline", "EstimatedTime", "QueueSizeThrottling")
+    ]
+    assert LocalOptions().heuristic == "ct-inflow"

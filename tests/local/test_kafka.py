@@ -1,10 +1,22 @@
 """Topics, on the local backend, with small splits: in each epoch several of a partition."""
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.broker import Broker
+from tests.spark.support import differences
 from tests.spark.test_kafka import *  # noqa: F403
+from tests.spark.test_kafka import defined, record, summing
+from tracetypes import check
+from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import AtMost
 from tracetypes.compiler.local import inputs as inputs_of_local
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.spark.run import Batch, collect
 
 del test_TT218_a_partition_is_added_before_the_first_micro_batch  # noqa: F821
 
@@ -13,3 +25,29 @@ del test_TT218_a_partition_is_added_before_the_first_micro_batch  # noqa: F821
 def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of this backend alone: Spark takes all that is new in a partition as one."""
     monkeypatch.setattr(inputs_of_local, "RECORDS", AtMost(of_split=12, of_epoch=100))
+
+
+def test_a_backlog_is_read_in_small_splits_and_epochs(
+    spark: SparkSession, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much is waiting in a partition, a split has 12 records at most, and an epoch 100 of a partition."""
+    ranges: list[tuple[int, int, int]] = []
+    real = RecordReader.read
+
+    def read(self: RecordReader, partition: int, start: int, until: int) -> Iterator[TakenRow | Chunk]:
+        ranges.append((partition, start, until))
+        return real(self, partition, start, until)
+
+    monkeypatch.setattr(RecordReader, "read", read)
+    address = broker.create("backlog", 2)
+    sent = [record("ab"[at % 2], at // 4, at, int(at % 6 == 0)) for at in range(300)]
+    broker.send("backlog", sent)
+    batches: list[Batch] = []
+    planned = plan(check(summing()), parallelism=1, key_groups=4)
+    answer = collect(spark, planned, {"readings": address}, on_batch=batches.append).answer
+    assert differences(summing(), answer, defined(summing(), sent, 2)) == []
+    assert [batch.rows for batch in batches if batch.rows] == [150, 100, 50]
+    for partition, count in ((0, 250), (1, 50)):
+        mine = sorted(set((start, until) for at, start, until in ranges if at == partition))
+        assert [offset for start, until in mine for offset in range(start, until)] == list(range(count))
+        assert max(until - start for start, until in mine) == 12
