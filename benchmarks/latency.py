@@ -1,13 +1,17 @@
 """From an event in a topic to the result in a topic: ours against Spark's connector and window by hand, at half load.
 
     python -m benchmarks.latency [--seconds N] [--warm N] [--keys N] [--runs N] [--rate N] [--parallelism N] [--sides ours,other]
+    python -m venv engines && engines/bin/pip install bytewax pathway confluent-kafka
+    python -m benchmarks.latency --sides local,bytewax,pathway --python engines/bin/python --rate 10000 --warm 10
 
 Counts and sums of each key and second. First each side works off a backlog, which gives its throughput; half of the slower one's
 is the rate at which records are then sent to both, for ``--seconds`` each, in turns. A record's event time is when it is
 sent. A result may be there as soon as an event of its second's end and the delay (200 ms, on both sides) has been sent; its
 latency is from then until a consumer that reads committed records has it, from 90 s (``--warm``: the JVM's compilers are busy
-until then) after the first result on. A side ``local`` is ours on the local backend. Ratios are to the last side. Broker, sender,
-consumer and Spark share the machine. Ours sends in transactions (exactly once); Spark's sink does not.
+until then) after the first result on. A side ``local`` is ours on the local backend; ``bytewax`` and ``pathway`` are these
+engines (``other_engines``), run by ``--python``. Ratios are to the last side. Broker, sender, consumer and the side share the
+machine. Ours sends in transactions (exactly once); the others do not. ``missing``: records of the counted seconds that no result
+has counted; ``extra``: those that were counted twice.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +93,16 @@ events = flow.source("events", U[int, Event], key=lambda e: e.key, markers=marke
 flow.sink("totals", events.through(OfSecond()))
 
 
-class Side:
-    """A side in a process of its own. ``name``: ``ours``, ``local`` or ``other``, which is by hand."""
+ENGINES = ("bytewax", "pathway")
 
-    def __init__(self, broker: Broker, root: Path, parallelism: int, name: str) -> None:
+
+class Side:
+    """A side in a process of its own. ``name``: ``ours``, ``local``, ``other`` (Spark by hand), or another engine, which the
+    interpreter ``python`` has."""
+
+    def __init__(self, broker: Broker, root: Path, parallelism: int, name: str, python: str) -> None:
         self.broker, self.root, self.parallelism, self.name = broker, root, parallelism, name
+        self.python = python if name in ENGINES else sys.executable
         self.runs = 0
 
     def start(self, source: str, to: str, *, bounded: bool) -> subprocess.Popen[str]:
@@ -100,7 +111,11 @@ class Side:
         checkpoint = str(self.root / f"{self.name}-{self.runs}")
         self.metrics = Path(f"{checkpoint}.jsonl")
         environment = dict(os.environ)
-        if self.name != "other":
+        if self.name in ENGINES:
+            environment["PATHWAY_THREADS"] = str(self.parallelism)
+            command = [f"benchmarks.other_engines.latency_on_{self.name}", self.broker.address, source, to, str(DELAY)]
+            command += [str(self.parallelism)]
+        elif self.name != "other":
             command = ["tracetypes.cli", "run", "benchmarks.latency:flow", "--quiet", "--metrics", str(self.metrics)]
             command += ["--backend", "local" if self.name == "local" else "spark"]
             command += ["-i", f"events=kafka://{self.broker.address}/{source}"]
@@ -112,7 +127,7 @@ class Side:
             command += [str(DELAY), str(self.parallelism), *(["--until-empty"] if bounded else [])]
             environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {connector()} pyspark-shell"
         return subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [self.python, "-m", *command],
             cwd=ROOT,
             env=environment,
             text=True,
@@ -164,29 +179,48 @@ def throughput(side: Side, keys: int, records: int) -> float:
     return max(results[1:])
 
 
-def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -> list[float]:
-    """Milliseconds of each result. ``warm``: seconds after its first answer that do not count."""
+@attrs.frozen
+class Answers:
+    """``milliseconds``: of each result. ``missing`` records were not counted, ``extra`` ones twice."""
+
+    milliseconds: list[float]
+    missing: int
+    extra: int
+
+
+def records_of(broker: Broker, topic: str, ends: Collection[int]) -> Counter[int]:
+    """How many records a topic has of each second that ends at ``ends``."""
+    sent = (json.loads(record.value or b"{}")["ts"] // 1_000 * 1_000 + 1_000 for record in broker.read(topic))
+    return Counter(end for end in sent if end in ends)
+
+
+def latencies(side: Side, keys: int, rate: float, warm: float, seconds: float) -> Answers:
+    """Of each result. ``warm``: seconds after its first answer that do not count."""
     name = f"{side.name}-{side.runs}"
     create(side.broker, name, PARTITIONS)
     create(side.broker, f"{name}-out", PARTITIONS)
     process = side.start(name, f"{name}-out", bounded=False)
     try:
         results: list[float] = []
+        counts = Counter[int]()
         counted_from = last = time.time() + 300
         with producing(side.broker, name, partitions=PARTITIONS, keys=keys, rate=rate, seconds=600):
             for at, _, value in committed_records(side.broker.address, f"{name}-out", last):
                 if counted_from == last:  # it has begun to answer: what it is behind by now is not counted
                     counted_from = at + warm
-                due = (json.loads(value or b"{}")["end"] + DELAY) / 1_000
+                result = json.loads(value or b"{}")
+                due = (result["end"] + DELAY) / 1_000
                 if counted_from < due < counted_from + seconds:
                     results.append((at - due) * 1_000)
-                elif due > counted_from + seconds:
+                    counts[result["end"]] += result["count"]
+                elif due > counted_from + seconds + 1:
                     break
     finally:
         end(process)
     if not results:
         raise RuntimeError(f"{name}: no results")
-    return results
+    sent = records_of(side.broker, name, counts)
+    return Answers(results, (sent - counts).total(), (counts - sent).total())
 
 
 def main() -> None:
@@ -199,11 +233,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="records a second (default: half of the slower side's throughput)")
     parser.add_argument("--backlog", type=int, default=200_000, help="records to find the throughput with")
     parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--sides", default="ours,other", help="of ours, local and other")
+    parser.add_argument("--sides", default="ours,other", help="of ours, local, other, bytewax and pathway")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the other engines")
     arguments = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="tracetypes-benchmark-") as scratch:
         names = arguments.sides.split(",")
-        sides = {name: Side(broker, Path(scratch), arguments.parallelism, name) for name in names}
+        sides = {name: Side(broker, Path(scratch), arguments.parallelism, name, arguments.python) for name in names}
         full: dict[str, int] = {}
         rate = arguments.rate
         if rate is None:
@@ -212,9 +247,11 @@ def main() -> None:
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
         for _ in range(arguments.runs):
             for name, side in sides.items():
-                runs[name].append(quantiles(latencies(side, arguments.keys, rate, arguments.warm, arguments.seconds)))
+                answers = latencies(side, arguments.keys, rate, arguments.warm, arguments.seconds)
+                notes = {"missing": answers.missing, "extra": answers.extra}
+                runs[name].append(quantiles(answers.milliseconds) | notes)
         median: dict[str, dict[str, Any]] = {
-            name: {q: statistics.median(one[q] for one in some) for q in ("p50", "p99", "max")}
+            name: {q: statistics.median(one[q] for one in some) for q in ("p50", "p99", "max", "missing", "extra")}
             for name, some in runs.items()
         }
         say(
