@@ -260,12 +260,16 @@ class Driver:
         def ready() -> int:
             join = self.joins.get(stage.number)
             held = 0 if join is None else len(join.queue.waiting)
-            return len(source) if held < budget else 0
+            return source.ready(ahead=not self._waits()) if held < budget else 0
 
         splits = Operator(name=f"splits {stage.number}", kind=Kind.SOURCE, process=source.take, ready=ready, budget=budget)
         order = Order.SERIAL if self.options.serial else Order.BLOCKS
         read = partial(self._read, source)
         return splits, Operator(name=f"read {stage.number}", kind=Kind.STATELESS, process=read, order=order)
+
+    def _waits(self) -> bool:
+        """Whether anything of this epoch waits for a worker."""
+        return any(one.worklist.size() for one in self.flow.operators if one.kind is not Kind.SOURCE)
 
     def _stage(self, stage: Stage, delivery: Delivery | None) -> Operator:
         shards = StageShards(self.plan, stage, self.states, self.runner, delivery)

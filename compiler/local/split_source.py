@@ -1,6 +1,6 @@
 """The splits that a stage reads: those of this epoch, the barrier, and a few of the next epoch.
 
-A worker that finds nothing more to read in an epoch begins with the next one: it reads a split of that, while others end this
+A worker that finds nothing more to do in an epoch begins with the next one: it reads a split of that, while others end this
 epoch and while it is committed. The answer waits here until its epoch has begun. So no state sees anything of the next epoch
 before its own is taken, and what an epoch takes is recorded before it uses an answer. After a crash the split is read again.
 
@@ -46,12 +46,14 @@ class SplitSource:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[SplitUnit] = deque()
+        self._ahead: deque[EarlySplit] = deque()
         self._early: list[EarlySplit] = []
         """Those that were handed out."""
 
-    def __len__(self) -> int:
-        """How many units wait to be taken."""
-        return len(self._waiting)
+    def ready(self, *, ahead: bool) -> int:
+        """How many units can be taken: those of this epoch. If there are none, and ``ahead``, one of the next: more would be
+        read before what comes meanwhile."""
+        return len(self._waiting) or (min(1, len(self._ahead)) if ahead else 0)
 
     def begin(self, tasks: Sequence[SplitTask], ahead: Sequence[SplitTask] = ()) -> bool:
         """An epoch begins, with these splits. ``ahead``: splits of the one behind it. Returns whether some were read early."""
@@ -59,6 +61,7 @@ class SplitSource:
             early = {_place(one.task): one for one in self._early}
             self._early = []
             self._waiting.clear()
+            self._ahead = deque(map(EarlySplit, ahead))
             for task in tasks:
                 one = early.get(_place(task))
                 if one is None or one.task.split != task.split:
@@ -68,15 +71,18 @@ class SplitSource:
                 else:
                     self._waiting.append(one)
             self._waiting.append(Sent((), last=True))
-            self._waiting.extend(map(EarlySplit, ahead))
             return bool(early)
 
     def take(self, limit: int) -> Sequence[SplitUnit]:
-        """The next units, at most so many."""
+        """The next units, at most so many; of the next epoch one."""
         with self._lock:
-            some = [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
-            self._early += [one for one in some if isinstance(one, EarlySplit) and one.outcome is None]
-            return some
+            if self._waiting:
+                return [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
+            if not self._ahead:
+                return []
+            early = self._ahead.popleft()
+            self._early.append(early)
+            return [early]
 
     def answer(self, early: EarlySplit, read: Callable[[SplitTask], SplitAnswer]) -> SplitAnswer | None:
         """The answer of a split; None if its epoch has not begun. Then it is kept. Raises the error of reading it when the epoch

@@ -21,6 +21,8 @@ from tracetypes.compiler.local.driver import Driver
 from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes, Lateness
 from tracetypes.compiler.local.options import LocalOptions
+from tracetypes.compiler.local.ordered.marks import ALL
+from tracetypes.compiler.local.ordered.operators import Kind
 from tracetypes.compiler.local.split_source import EarlySplit, SplitSource
 from tracetypes.compiler.local.units import Sent
 from tracetypes.compiler.plan.plan import SourceLink, links
@@ -87,7 +89,8 @@ def test_an_error_belongs_to_the_epoch_of_the_split(moment: str) -> None:
         raise OSError("broken")
 
     source.begin([], [task])
-    _, one = source.take(2)
+    assert isinstance(source.take(2)[0], Sent)
+    (one,) = source.take(2)
     assert isinstance(one, EarlySplit)
     if moment == "afterwards":
         assert source.answer(one, fails) is None
@@ -95,6 +98,25 @@ def test_an_error_belongs_to_the_epoch_of_the_split(moment: str) -> None:
         source.begin([task])
     with pytest.raises(OSError, match="broken"):
         source.answer(one, fails)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_what_waits_in_the_epoch_comes_first(place: int) -> None:
+    """At any operator behind. A split of the next epoch, read before, would keep the barrier waiting, and so the commit."""
+    nothing: Any = None
+    driver = Driver(plan(check(two_stages()), parallelism=2), LocalOptions(), nothing, nothing, nothing)
+    try:
+        reads, *behind = driver.flow.operators
+        assert reads.kind is Kind.SOURCE
+        assert [one.kind for one in behind].count(Kind.PARTITIONED) == 2
+        (source,) = driver.sources.values()
+        source.begin([split("now")], [split("next"), split("next but one")])
+        assert reads.ready() == len(reads.process(9)) == 2
+        assert reads.ready() == 1
+        behind[place].worklist.put((ALL, Sent(())) if behind[place].kind is Kind.PARTITIONED else Sent(()))
+        assert reads.ready() == 0
+    finally:
+        driver.close()
 
 
 # ------------------------------------------------------------------------------------------------------- runs
