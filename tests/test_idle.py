@@ -210,6 +210,9 @@ class Watched:
     def offsets(self, partitions: list[int], *, first: bool = False) -> dict[int, int]:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}
 
+    def bounds(self, partitions: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+        return self.offsets(partitions, first=True), self.offsets(partitions)
+
 
 def topic(watched: Watched, idle: str = "?idle=5", until: Mapping[int, int] | None = None) -> SplitStreamReader:
     """As Spark would ask it; a new process knows no clock of an earlier one."""

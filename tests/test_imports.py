@@ -55,6 +55,7 @@ RULES = (
         ("confluent_kafka",),
         but=(
             "tracetypes.compiler.connectors.kafka",
+            "tracetypes.compiler.connectors.kafka_clients",
             "tracetypes.compiler.connectors.kafka_records",
             "tracetypes.compiler.connectors.kafka_sink",
             "tracetypes.compiler.connectors.kafka_topic",

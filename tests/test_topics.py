@@ -223,3 +223,6 @@ class Waiting:
 
     def offsets(self, partitions: list[int], *, first: bool = False) -> dict[int, int]:
         return {partition: 0 if first else self.ends[partition] for partition in partitions}
+
+    def bounds(self, partitions: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+        return self.offsets(partitions, first=True), self.offsets(partitions)

@@ -28,7 +28,7 @@ PARTING = 10.0
 """Seconds that a broker has to abort a transaction that failed. The next start aborts it anyhow."""
 
 PAUSE = 0.1
-"""Seconds before a topic without new records is asked again."""
+"""Seconds before a topic without new records is asked again, at most."""
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -77,6 +77,8 @@ class Address:
             "bootstrap.servers": self.servers,
             "log_level": 0,
             "metadata.recovery.strategy": "none",
+            "socket.nagle.disable": True,  # a micro-batch has several short requests, one behind the other
+            "retry.backoff.ms": 5,  # at first: a transaction may begin a few milliseconds after the one before, not at once
         }
         if self.config is None:
             return settings

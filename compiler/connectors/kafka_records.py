@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS
 from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json, json_scan
 from tracetypes.compiler.plan.plan import FromSource
@@ -24,20 +24,17 @@ from tracetypes.records import Record
 from tracetypes.sources import record_reader
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
 __all__ = ["RecordReader", "records"]
 
 POLLED = 10_000
 """Records that a worker takes from the client at once."""
 
-_CONSUMERS: dict[str, Consumer] = {}
-"""What this process keeps for the next range of the same broker, with its connections."""
-
-
-def records(address: Address, partition: int, start: int, until: int) -> Iterator[Message]:
-    """The committed records of a range of offsets."""
-    from confluent_kafka import KafkaError, TopicPartition
+def records(address: Address, partition: int, start: int, until: int, *, stays: bool = False) -> Iterator[Message]:
+    """The committed records of a range of offsets. ``stays``: the next range of the partition will probably be read here, so the
+    client may wait for it."""
+    from confluent_kafka import KafkaError
 
     final = (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -47,13 +44,13 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._AUTHENTICATION,
     )
-    with address.trouble(), _consumer(address) as consumer:
-        consumer.assign([TopicPartition(address.topic, partition, start)])
-        following, silent, trouble = start, 0.0, ""
+    with address.trouble(), RANGE_CLIENTS.lent(address, partition, start) as client:
+        following, silent, trouble, newest = start, 0.0, "", start - 1
         while following < until:
             # The client waits until it has that many: never for more than there are, unless offsets are missing.
             before = time.monotonic()
-            messages = consumer.consume(min(POLLED, until - following), timeout=0.25)
+            asked = min(POLLED, until - following)
+            messages = client.consumer.consume(asked, timeout=0.02 if client.stayed else 0.25)
             silent += time.monotonic() - before
             for message in messages:
                 error, offset = message.error(), message.offset()
@@ -62,44 +59,24 @@ def records(address: Address, partition: int, start: int, until: int) -> Iterato
                         continue
                     silent = 0.0
                     following = offset if error is not None else offset + 1
-                    if error is None and offset < until:
-                        yield message
+                    if error is None:
+                        newest = offset
+                        if offset < until:
+                            yield message
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     raise address.changed(f"the records of partition {partition} from {following} are gone")
                 elif error.fatal() or error.code() in final:
                     raise address.unreadable(error.str())
                 else:
                     trouble = f": {error.str()}"  # the client tries again by itself
+            if client.stayed and len(messages) < asked and following < until:
+                client.assign(address.topic, partition, following)
             if silent > kafka.PATIENCE:
                 raise address.unreadable(f"no answer for {kafka.PATIENCE:.0f} seconds{trouble}")
-
-
-@contextmanager
-def _consumer(address: Address) -> Iterator[Consumer]:
-    """A client without partitions. It is kept, unless something went wrong inside."""
-    from confluent_kafka import Consumer
-
-    settings = json.dumps(address.settings(), sort_keys=True)
-    consumer: Consumer = _CONSUMERS.pop(settings, None) or address.client(
-        Consumer,
-        {
-            "group.id": "tracetypes",  # nobody joins it: partitions are assigned by hand
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-        },
-    )
-    try:
-        yield consumer
-        consumer.unassign()
-    except BaseException:
-        consumer.close()
-        raise
-    if settings in _CONSUMERS:
-        consumer.close()
-    else:
-        _CONSUMERS[settings] = consumer
+        # Behind a long range it would fetch what others read meanwhile. And where offsets are missing at the end, as those of the
+        # ends of transactions, it would be told so late.
+        if stays and newest == until - 1 and until - start <= POLLED:
+            client.at = address.topic, partition, until
 
 
 def _reject_text(message: Message) -> str:
@@ -117,10 +94,16 @@ class RecordReader:
     """Records of a topic as rows of a source."""
 
     def __init__(
-        self, leaf: FromSource, address: Any, verifier: Verifier | None = None, reject_text: Callable[[Any], str] | None = None
+        self,
+        leaf: FromSource,
+        address: Any,
+        verifier: Verifier | None = None,
+        reject_text: Callable[[Any], str] | None = None,
+        *,
+        stays: bool = False,
     ) -> None:
-        """``reject_text``: a record for the reject output, if it is not of Kafka."""
-        self.leaf, self.address, self.reject_text = leaf, address, reject_text or _reject_text
+        """``reject_text``: a record for the reject output, if it is not of Kafka. ``stays``: all ranges are read here."""
+        self.leaf, self.address, self.reject_text, self.stays = leaf, address, reject_text or _reject_text, stays
         self.format = leaf.source.format if isinstance(leaf.source.format, Kafka) else Kafka()
         self.row_of = record_reader(leaf.source, leaf.layout)
         self.together = self._together(verifier)
@@ -129,7 +112,7 @@ class RecordReader:
         """Those of a range of offsets."""
         buffer: list[Message] = []
         marker, together = self.format.marker, self.together
-        for message in records(self.address, partition, start, until):
+        for message in records(self.address, partition, start, until, stays=self.stays):
             if any(name == marker for name, _ in message.headers() or ()):
                 yield from together(buffer)
                 yield self.one(message)

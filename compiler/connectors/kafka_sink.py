@@ -1,7 +1,8 @@
 """Topics as sinks.
 
 The driver sends the rows of an epoch in one transaction, which also commits the number of the epoch as an offset of a
-group of the run. An epoch whose transaction went through is not sent again, even if our own record is lost.
+group of the run. An epoch whose transaction went through is not sent again, even if our own record is lost. An epoch without rows
+has no transaction: then the offset is that of an earlier one, and to do the epoch again sends nothing again.
 """
 
 from __future__ import annotations
@@ -50,12 +51,14 @@ class TopicSink:
     def put(self, batch: int, items: Iterable[tuple[int, int, Any, Any]], markers: Sequence[int]) -> None:
         """Send a micro-batch, unless it was sent before. ``items``: end of block, position, key and value of each.
         Raises :class:`RunError` ``TT218`` if the topic was made anew since the run began, and ``TT209``."""
+        records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
+        ends = markers if self.format.markers else ()
+        if not records and not ends:
+            return  # a transaction would take as long as all the rest of a small micro-batch
         if self.watch.topic().id != self.identity.id:
             raise self.address.changed("it was removed and made anew")
-        records = [(end, position, *self.write(key, value)) for end, position, key, value in items]
         # The same order whenever the batch is sent, so that a record's number means the same.
         records.sort(key=lambda one: (one[0], one[1], one[2] or b"", one[3] or b"", one[4]))
-        ends = markers if self.format.markers else ()
         self.transactions.once(batch, lambda producer: self.send(producer, batch, records, ends))
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
@@ -94,6 +97,8 @@ class Transactions:
         self.name = name.encode("ascii", "backslashreplace").decode()  # the client takes no others
         self.starts: Starts | None = None
         """The starts of the run. Which one sends is committed with the number of the micro-batch."""
+        self.sent: int | None = None
+        """The last micro-batch that this producer has sent. None: ask the broker."""
 
     @cached_property
     def producer(self) -> Producer:
@@ -134,8 +139,10 @@ class Transactions:
 
         with self.address.trouble(writing=True):
             producer = self.producer
-            if self.holds(batch):
+            # A producer that was shut out since cannot commit; and so soon after a commit the broker answers in 100 ms.
+            if (self.sent is None or batch <= self.sent) and self.holds(batch):
                 return
+            self.sent = None
             mine = {} if self.starts is None else {"metadata": str(self.starts.mine)}
             place = TopicPartition(self.address.topic, self.partition, batch + 1, **mine)
             producer.begin_transaction()
@@ -145,6 +152,7 @@ class Transactions:
                 group = self.group.consumer_group_metadata()
                 patiently(lambda remaining: producer.send_offsets_to_transaction([place], group, remaining))
                 patiently(producer.commit_transaction)
+                self.sent = batch
             except KafkaException:
                 with suppress(KafkaException):  # the first error says more
                     producer.abort_transaction(kafka.PARTING)

@@ -6,7 +6,7 @@ import ctypes
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -74,20 +74,31 @@ class Watch:
 
     def offsets(self, partitions: Sequence[int], *, first: bool = False) -> dict[int, int]:
         """The end of each partition, after its last committed record; or its beginning with ``first``."""
+        with self.trouble():
+            return patiently(lambda remaining: self._asked(partitions, remaining, first=first)())
+
+    def bounds(self, partitions: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """The beginning of each partition, and its end."""
+
+        def ask(remaining: float) -> tuple[dict[int, int], dict[int, int]]:
+            beginnings, ends = (self._asked(partitions, remaining, first=first) for first in (True, False))
+            return beginnings(), ends()
+
+        with self.trouble():
+            return patiently(ask)
+
+    def _asked(self, partitions: Sequence[int], remaining: float, *, first: bool) -> Callable[[], dict[int, int]]:
+        """Waits for the answer."""
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
-        places = {TopicPartition(self.address.topic, partition): spec for partition in partitions}
-
-        def ask(remaining: float) -> dict[int, int]:
-            answers = self.admin.list_offsets(
-                places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=min(remaining, kafka.PATIENCE / 2)
-            )
-            return {place.partition: answer.result(kafka.PATIENCE).offset for place, answer in answers.items()}
-
-        with self.trouble():
-            return patiently(ask)
+        answers = self.admin.list_offsets(
+            {TopicPartition(self.address.topic, partition): spec for partition in partitions},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=min(remaining, kafka.PATIENCE / 2),
+        )
+        return lambda: {place.partition: answer.result(kafka.PATIENCE).offset for place, answer in answers.items()}
 
     def topic(self) -> TopicDescription:
         """The topic. Raises :class:`RunError` ``TT208`` or ``TT209`` if there is no such topic."""

@@ -7,6 +7,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import chain as chained
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -20,6 +21,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.iterables import iterable_rows
+from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
@@ -176,7 +178,7 @@ class LocalTopic(LocalInput):
     """A topic of Kafka."""
 
     def __init__(self, leaf: FromSource, text: str, *, bounded: bool) -> None:
-        self.source = TopicSource.of(leaf, text, bounded=bounded)
+        self.source, self.stays = TopicSource.of(leaf, text, bounded=bounded), True
         self.identity = self.source.identity
 
     def splits(self, files: InputFiles | None, place: Path) -> Splits:
@@ -185,7 +187,7 @@ class LocalTopic(LocalInput):
 
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, int, int, int, bool]], SplitRows]:
         """Records."""
-        records = RecordReader(leaf, self.source.address, verifier)
+        records = RecordReader(leaf, self.source.address, verifier, stays=self.stays)
 
         def read(split: tuple[int, int, int, int, bool]) -> SplitRows:
             partition, start, until, parts, idle = split
@@ -193,6 +195,16 @@ class LocalTopic(LocalInput):
             return SplitRows((partition, start, 0), rows, partition, parts, idle)
 
         return read
+
+    def leave(self, place: Path, *, finished: bool) -> None:
+        """No client waits for more."""
+        RANGE_CLIENTS.leave(self.source.address)
+
+    def for_worker(self) -> SplitReader:
+        """One of several processes that read the topic."""
+        one = copy(self)
+        one.stays = False
+        return one
 
 
 class LocalTable(LocalInput):

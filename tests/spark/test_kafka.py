@@ -34,6 +34,7 @@ from tracetypes.compiler.columns.batches import Batch as Encoded
 from tracetypes.compiler.columns.batches import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
 from tracetypes.compiler.connectors import kafka_records
+from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS, STAYING, RangeClient
 from tracetypes.compiler.connectors.kafka_sink import TopicSink, Transactions
 from tracetypes.compiler.connectors.kafka_topic import Watch, free_id
 from tracetypes.compiler.plan.planner import plan
@@ -314,16 +315,73 @@ def test_ranges_are_read_by_one_client(broker: Broker) -> None:
         return [(at, str(at).encode()) for at in range(start, until)]
 
     assert found(0, 0, 3) == wanted(0, 3)
-    kept = list(kafka_records._CONSUMERS.values())
+    kept = set(RANGE_CLIENTS.idle)
     assert found(1, 40, 100) == wanted(40, 100)
     assert found(0, 3, 50) == wanted(3, 50)
     assert found(0, 1, 2) == wanted(1, 2)
-    assert list(kafka_records._CONSUMERS.values()) == kept
+    assert set(RANGE_CLIENTS.idle) == kept
     next(kafka_records.records(address, 0, 0, 50))  # somebody who gives up
     assert found(0, 0, 100) == wanted(0, 100)
     with pytest.raises(RunError, match="from 7000 are gone"):
         found(0, 7_000, 7_001)
     assert found(1, 99, 100) == wanted(99, 100)
+
+
+@pytest.mark.parametrize("transactions", ["none", "some"])
+def test_a_client_stays_behind_its_range(broker: Broker, transactions: str) -> None:
+    """It goes on without being assigned anew, and skips nothing. Not behind the end of a transaction, which is no record."""
+    name = f"staying-{transactions}"
+    address = topics_of_kafka.Address.of(broker.create(name, 2))
+    assigned: list[tuple[str, int, int]] = []
+    real = RangeClient.assign
+
+    def assign(self: RangeClient, *place: Any) -> None:
+        assigned.append(place)
+        real(self, *place)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RangeClient, "assign", assign)
+        chance, ends = random.Random(1), {0: 0, 1: 0}
+        for at in range(30):
+            partition, count = chance.randrange(2), chance.randrange(1, 9)
+            batch = [Record(b"x", f"{ends[partition] + n}".encode(), partition) for n in range(count)]
+            in_transaction = transactions == "some" and chance.random() < 0.3
+            broker.send(name, batch, transaction=True if in_transaction else None)
+            start, until = ends[partition], ends[partition] + count + in_transaction
+            found = [m.offset() for m in kafka_records.records(address, partition, start, until, stays=True)]
+            assert found == list(range(start, start + count)), at
+            ends[partition] = until
+    beginnings = [(name, 0, 0), (name, 1, 0)]
+    assert sorted(assigned) == beginnings if transactions == "none" else set(beginnings) < set(assigned)
+    staying = {one.at for one in RANGE_CLIENTS.idle if one.at is not None and one.at[0] == name}
+    assert staying <= {(name, partition, end) for partition, end in ends.items()}
+    assert len(staying) == 2 or transactions == "some"
+    RANGE_CLIENTS.leave(address)
+    assert not any(one.at is not None and one.at[0] == name for one in RANGE_CLIENTS.idle)
+
+
+def test_no_more_clients_stay_than_it_pays(broker: Broker) -> None:
+    """The ranges of the others are read by one that stays nowhere."""
+    count = STAYING + 3
+    address = topics_of_kafka.Address.of(broker.create("staying-many", count))
+    broker.send("staying-many", [Record(b"x", b"0", partition) for partition in range(count)])
+    for _ in range(2):
+        for partition in range(count):
+            assert len(list(kafka_records.records(address, partition, 0, 1, stays=True))) == 1
+    staying = [one.at for one in RANGE_CLIENTS.idle if one.at is not None]
+    assert sorted(staying) == [("staying-many", partition, 1) for partition in range(STAYING)]
+    RANGE_CLIENTS.leave(address)
+    assert not any(one.at for one in RANGE_CLIENTS.idle)
+
+
+def test_a_client_that_stays_where_nothing_comes_is_assigned_anew(broker: Broker) -> None:
+    address = topics_of_kafka.Address.of(broker.create("staying-on", 1))
+    broker.send("staying-on", [Record(b"x", b"0", 0)])
+    assert len(list(kafka_records.records(address, 0, 0, 1, stays=True))) == 1
+    (client,) = [one for one in RANGE_CLIENTS.idle if one.at == ("staying-on", 0, 1)]
+    client.consumer.unassign()
+    broker.send("staying-on", [Record(b"x", b"1", 0)])
+    assert [m.key() for m in kafka_records.records(address, 0, 1, 2)] == [b"1"]
 
 
 @pytest.mark.repeated
