@@ -534,6 +534,7 @@ def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
     planned = plan(check(marking()))
     sink = TopicSink(planned, address, "run")
     sink.put(0, [], [])
+    assert not sink.transactions.holds(0)  # nothing to send, so no transaction
     items = [
         (20_000_000, 0, "b", Reading("x", 12, 3)),
         (10_000_000, 1, "a", Reading("y", 2, 2)),
@@ -551,6 +552,8 @@ def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sink, "mark", mark)
     assert broker.read("sent") == []
     sink.put(1, items, [10_000_000, 20_000_000])
+    assert sink.transactions.holds(1)
+    sink.put(1, items, [])
     again = TopicSink(planned, address, "run")
     again.put(1, items[:1], [])
     again.put(2, [(30_000_000, 0, "a", Reading("z", 25, 4))], [30_000_000])
