@@ -31,6 +31,9 @@ __all__ = ["RecordReader", "records"]
 POLLED = 10_000
 """Records that a worker takes from the client at once."""
 
+SOON = 0.02
+"""Seconds after which a client that has stayed should have the records; it is assigned anew if it has not."""
+
 def records(address: Address, partition: int, start: int, until: int, *, stays: bool = False) -> Iterator[Message]:
     """The committed records of a range of offsets. ``stays``: the next range of the partition will probably be read here, so the
     client may wait for it."""
@@ -50,7 +53,7 @@ def records(address: Address, partition: int, start: int, until: int, *, stays: 
             # The client waits until it has that many: never for more than there are, unless offsets are missing.
             before = time.monotonic()
             asked = min(POLLED, until - following)
-            messages = client.consumer.consume(asked, timeout=0.02 if client.stayed else 0.25)
+            messages = client.consumer.consume(asked, timeout=SOON if client.stayed else 0.25)
             silent += time.monotonic() - before
             for message in messages:
                 error, offset = message.error(), message.offset()

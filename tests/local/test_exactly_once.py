@@ -6,3 +6,4 @@ del test_ctrl_c_then_a_kill_of_the_jvm  # noqa: F821
 del test_a_driver_that_is_killed_twice  # noqa: F821
 del test_a_worker_is_killed  # noqa: F821
 del test_a_crash_at_any_point_of_a_batch  # noqa: F821
+del test_a_python_process_that_is_slow_to_start  # noqa: F821

@@ -13,6 +13,7 @@ import time
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -239,8 +240,14 @@ class Killer:
                 os.kill(process.process.pid, signal.SIGKILL)
             else:
                 delay = self.chance.choice((0.0, 0.0005, 0.002))
-                threading.Timer(delay, os.kill, (process.process.pid, signal.SIGKILL)).start()
+                threading.Timer(delay, self.kill, (process.process.pid,)).start()
         yield from real(process, frames)
+
+    @staticmethod
+    def kill(pid: int) -> None:
+        """It may have ended meanwhile, with the run."""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def run_with_kills(make: Callable[[], Dataflow], path: Path, seed: int, kills: int) -> tuple[tuple[Any, ...], int]:
