@@ -94,6 +94,7 @@ flow.sink("totals", events.through(OfSecond()))
 
 
 ENGINES = ("bytewax", "pathway")
+"""Sides that ``--python`` runs."""
 
 
 class Side:

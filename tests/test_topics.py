@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from hypothesis.strategies import DataObject
 from tests.strategies import key_schemas, keys, schemas, values
 from tracetypes import Dataflow, RunError, U, Unit, UsageError, check, csv, every, in_band, json_lines, kafka, parquet
 from tracetypes.canonical import canonical
+from tracetypes.compiler.connectors import kafka_splits
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSplits
 from tracetypes.compiler.connectors.kafka_splits import Place as Offsets
@@ -210,6 +212,23 @@ def test_an_epoch_of_a_large_backlog_is_bounded() -> None:
         ends.append(after)
         at = after
     assert ends == [{"0": 20, "1": 7}, {"0": 40, "1": 7}, {"0": 60, "1": 7}, {"0": 80, "1": 7}, {"0": 90, "1": 7}]
+
+
+def test_a_quiet_topic_is_asked_again_after_a_tenth_of_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.1 s later at most; and at once when something was there just now."""
+    now, slept = [100.0], list[float]()
+    monkeypatch.setattr(kafka_splits, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=slept.append))
+    topic = TopicSplits(Address.of("kafka://localhost:1/t"), None, "t")
+    waiting = Waiting({0: 0})
+    topic.__dict__["watch"] = waiting
+    at = topic.begin()
+    for silence in (0.0, 0.02, 0.5, 7.0):
+        now[0] = 100.0 + silence
+        assert topic.end(at) == at
+    waiting.ends[0] = 3
+    after = topic.end(at)
+    assert topic.end(after) == after
+    assert slept == pytest.approx([0.0, 0.002, 0.05, 0.1, 0.0])
 
 
 class Waiting:

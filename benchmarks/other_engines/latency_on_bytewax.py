@@ -39,6 +39,9 @@ def flow_of(servers: str, topic: str, to: str, delay: int) -> Dataflow:
     def total(one: tuple[int, int], event: Mapping[str, int]) -> tuple[int, int]:
         return one[0] + 1, one[1] + event["value"]
 
+    def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        return one[0] + other[0], one[1] + other[1]
+
     def result(keyed: tuple[str, tuple[int, tuple[int, int]]]) -> Any:
         key, (window, (count, summed)) = keyed
         value = {"end": (window + 1) * 1_000, "count": count, "total": summed}
@@ -47,7 +50,6 @@ def flow_of(servers: str, topic: str, to: str, delay: int) -> Dataflow:
     flow = Dataflow("latency")
     messages = op.input("messages", flow, KafkaSource([servers], [topic], batch_size=1_000))
     events = op.map("events", messages, of)
-    added = lambda one, other: (one[0] + other[0], one[1] + other[1])  # noqa: E731
     windows = win.fold_window("windows", events, clock, windower, lambda: (0, 0), total, added, ordered=False)
     op.output("results", op.map("records", windows.down, result), KafkaSink([servers], to))
     return flow

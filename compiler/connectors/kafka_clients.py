@@ -74,11 +74,11 @@ class RangeClients:
             if not self._stays(client, settings):
                 client.consumer.unassign()
                 client.at = None
+                with self._lock:
+                    self._idle[settings].append(client)
         except BaseException:
             client.consumer.close()
             raise
-        with self._lock:
-            self._idle[settings].append(client)
 
     def _taken(self, settings: str, place: Place) -> RangeClient | None:
         """One that stays there, or one that stays nowhere. (One that stays elsewhere may have got an error there, which it would
@@ -92,8 +92,13 @@ class RangeClients:
             return some[0]
 
     def _stays(self, client: RangeClient, settings: str) -> bool:
+        """Whether it stays behind its range. Then it is among the idle ones now."""
         with self._lock:
-            return client.at is not None and sum(one.at is not None for one in self._idle[settings]) < STAYING
+            idle = self._idle[settings]
+            stays = client.at is not None and sum(one.at is not None for one in idle) < STAYING
+            if stays:
+                idle.append(client)
+            return stays
 
     def leave(self, address: Address) -> None:
         """The topic is not read any more: clients that stay there are closed."""

@@ -34,6 +34,7 @@ POLLED = 10_000
 SOON = 0.02
 """Seconds after which a client that has stayed should have the records; it is assigned anew if it has not."""
 
+
 def records(address: Address, partition: int, start: int, until: int, *, stays: bool = False) -> Iterator[Message]:
     """The committed records of a range of offsets. ``stays``: the next range of the partition will probably be read here, so the
     client may wait for it."""

@@ -178,7 +178,9 @@ class LocalTopic(LocalInput):
     """A topic of Kafka."""
 
     def __init__(self, leaf: FromSource, text: str, *, bounded: bool) -> None:
-        self.source, self.stays = TopicSource.of(leaf, text, bounded=bounded), True
+        self.source = TopicSource.of(leaf, text, bounded=bounded)
+        self.stays = True
+        """Whether all ranges are read in this process, so that clients may stay behind them."""
         self.identity = self.source.identity
 
     def splits(self, files: InputFiles | None, place: Path) -> Splits:

@@ -10,6 +10,8 @@ from tests.spark.support import differences
 from tests.spark.test_kafka import *  # noqa: F403
 from tests.spark.test_kafka import defined, record, summing
 from tracetypes import check
+from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS, RangeClient, RangeClients
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import AtMost
 from tracetypes.compiler.local import inputs as inputs_of_local
@@ -39,6 +41,14 @@ def test_a_backlog_is_read_in_small_splits_and_epochs(
         return real(self, partition, start, until)
 
     monkeypatch.setattr(RecordReader, "read", read)
+    stayed: list[RangeClient] = []
+    leave = RangeClients.leave
+
+    def leaving(self: RangeClients, address: Address) -> None:
+        stayed.extend(one for one in self.idle if one.at is not None and one.at[0] == "backlog")
+        leave(self, address)
+
+    monkeypatch.setattr(RangeClients, "leave", leaving)
     address = broker.create("backlog", 2)
     sent = [record("ab"[at % 2], at // 4, at, int(at % 6 == 0)) for at in range(300)]
     broker.send("backlog", sent)
@@ -47,6 +57,8 @@ def test_a_backlog_is_read_in_small_splits_and_epochs(
     answer = collect(spark, planned, {"readings": address}, on_batch=batches.append).answer
     assert differences(summing(), answer, defined(summing(), sent, 2)) == []
     assert [batch.rows for batch in batches if batch.rows] == [150, 100, 50]
+    assert stayed  # behind what they had read, as long as the run lasted
+    assert not any(one in RANGE_CLIENTS.idle for one in stayed)
     for partition, count in ((0, 250), (1, 50)):
         mine = sorted(set((start, until) for at, start, until in ranges if at == partition))
         assert [offset for start, until in mine for offset in range(start, until)] == list(range(count))

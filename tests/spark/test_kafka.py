@@ -320,6 +320,16 @@ def test_ranges_are_read_by_one_client(broker: Broker) -> None:
     assert found(0, 3, 50) == wanted(3, 50)
     assert found(0, 1, 2) == wanted(1, 2)
     assert set(RANGE_CLIENTS.idle) == kept
+    together = [kafka_records.records(address, partition, 0, 2) for partition in (0, 1)]
+    assert [next(one).partition() for one in (*together, *together)] == [0, 1, 0, 1]  # two at once
+    assert [list(one) for one in together] == [[], []]
+    both = set(RANGE_CLIENTS.idle)
+    assert both >= kept
+    for _ in range(2):
+        together = [kafka_records.records(address, partition, 0, 2) for partition in (0, 1)]
+        assert [next(one).partition() for one in (*together, *together)] == [0, 1, 0, 1]
+        assert [list(one) for one in together] == [[], []]
+    assert set(RANGE_CLIENTS.idle) == both  # and none was made for it again
     next(kafka_records.records(address, 0, 0, 50))  # somebody who gives up
     assert found(0, 0, 100) == wanted(0, 100)
     with pytest.raises(RunError, match="from 7000 are gone"):
@@ -592,6 +602,24 @@ def test_a_batch_is_sent_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -
         "nth": b"1",
     }
     assert len(found) == len(marks) + 4
+
+
+def test_who_has_sent_the_micro_batch_before_does_not_ask_the_broker(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only at first, and for one that it may have sent."""
+    sent = Transactions(topics_of_kafka.Address.of(broker.create("asked", 1)), "asked", 0)
+    asked: list[int] = []
+    real = Transactions.last
+
+    def last(self: Transactions) -> tuple[int, int | None]:
+        answer = real(self)
+        asked.append(answer[0])
+        return answer
+
+    monkeypatch.setattr(Transactions, "last", last)
+    for batch in (0, 1, 1, 3, 3):
+        sent.put(batch, [{"value": str(batch).encode()}])
+    assert asked == [-1, 1, 3]
+    assert [one.value for one in broker.read("asked")] == [b"0", b"1", b"3"]
 
 
 def test_TT209_the_older_driver_of_a_run_is_shut_out(broker: Broker, tmp_path: Path) -> None:
