@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import gc
 import importlib.util
@@ -779,9 +780,20 @@ def test_a_topic_that_is_not_there(cli: Cli, broker: Broker, tmp_path: Path) -> 
     assert f"tracetypes: TT209 {address} cannot be written: " in ran.err
 
 
+def test_each_topic_is_made_in_one_place() -> None:
+    """All tests of a module have one broker: a second topic of a name would fail, in whichever of the two comes second."""
+    names: Counter[str] = Counter()
+    for backend in ("spark", "local"):
+        for call in ast.walk(ast.parse((Path(__file__).parent.parent / backend / "test_kafka.py").read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "create":
+                names.update(one.value for one in call.args[:1] if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    assert len(names) > 20
+    assert [name for name, times in names.items() if times > 1] == []
+
+
 def test_questions_to_a_broker_leave_nothing(broker: Broker) -> None:
     """The client keeps the id of each topic that it has described."""
-    watch = Watch(topics_of_kafka.Address.of(broker.create("asked", 2)))
+    watch = Watch(topics_of_kafka.Address.of(broker.create("described", 2)))
 
     def objects() -> int:
         for _ in range(100):
