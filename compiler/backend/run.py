@@ -30,6 +30,7 @@ from tracetypes.compiler.store.compatibility import (
     CompatibleCheckpoints,
     checkpoints_of,
     finished_run,
+    refuse_finished,
 )
 from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.gate_channel import GateChannel
@@ -39,7 +40,7 @@ from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.open_keys import ends_in_band, open_keys
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
-from tracetypes.compiler.store.overlap import refuse_overlaps
+from tracetypes.compiler.store.overlap import is_file, refuse_overlaps
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import TopicChannel, Topics
 from tracetypes.compiler.store.version import look
@@ -104,8 +105,8 @@ def run_program(
         locks.take(root, "the checkpoint")
         backend.prepare(program, locks)
         checkpoints = checkpoints_of(root, program, backend.log)
-        if all(one.finished for one in checkpoints.queries.values()):
-            raise finished_run(root)
+        paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_file(one)}
+        refuse_finished(root, program, checkpoints, paths, appended=appended)
         leaves, order_of = [leaf for plan in program.plans for leaf in plan.sources], orders or {}
         readings = Counter(leaf.source.name for leaf in leaves)
         summary = Summary(readings=readings)

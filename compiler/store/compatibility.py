@@ -42,6 +42,7 @@ __all__ = [
     "finished_run",
     "queries_of",
     "refuse",
+    "refuse_finished",
 ]
 
 MOST = 12
@@ -245,8 +246,15 @@ def queries_of(root: Path) -> dict[str, str] | None:
 def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
     """Raise what is wrong with a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``,
     and ``TT230`` for a finished run. ``inputs``: local paths by source. Writes nothing."""
-    queries = checkpoints_of(root, program, logs).queries
-    checkpoints = [queries[segment.name] for segment in program.segments]
+    refuse_finished(root, program, checkpoints_of(root, program, logs), inputs, appended=appended)
+
+
+def refuse_finished(
+    root: Path, program: Program, found: CompatibleCheckpoints, inputs: Mapping[str, str], *, appended: bool
+) -> None:
+    """Raise :class:`RunError` ``TT212`` for a finished run, or ``TT230`` if a file that it has read was changed.
+    ``inputs``: local paths by source."""
+    checkpoints = [found.queries[segment.name] for segment in program.segments]
     if all(one.finished for one in checkpoints):
         reasons = (
             unread(one.path, plan, inputs, appended=appended)

@@ -416,7 +416,7 @@ class Life:
         if start.version == REFUSED or (self.between and start.version != self.version):
             return {"TT211": set()}
         found: dict[str, set[str]] = {}
-        if self.finished:
+        if self.finished or (self.may_be_drained and start.address is not None):
             found["TT212"] = set()
         if start.address is not None:
             found["TT218"] = set()

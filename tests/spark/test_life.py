@@ -164,7 +164,7 @@ def machine(
             if not table.exists():
                 write_deltalake(table, pa.Table.from_pylist([{"id": "a", "ts": 1, "watts": 1}]))
             version = self.life.version or 0
-            allowed = {"TT211", "TT218"} | ({"TT212"} if self.life.finished else set())
+            allowed = {"TT211", "TT218"} | ({"TT212"} if self.life.finished or self.life.may_be_drained else set())
             assert self.life.start(Start(version=version, address=f"delta:{table}")) in allowed
 
         def teardown(self) -> None:
