@@ -473,13 +473,15 @@ class Life:
             listings = sorted(
                 {n for path in log.listed if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done}
             )
-            for listing in listings[:1]:
-                for part in sorted((inputs / f"steps/{listing:08d}").glob("*.jsonl")):
-                    for line in part.read_text().splitlines():
-                        split = json.loads(line)
-                        name = Path(split["path"]).name
-                        was = before[name].was if name in before else self.disk[name]
-                        self.begun[name] = Taken(was, split["end"], split["grows"])
+            splits = [self.splits(inputs / f"steps/{listing:08d}") for listing in listings]
+            for split in next(filter(None, splits), []):  # nothing is left of a listing whose files went before they were read
+                name = Path(split["path"]).name
+                was = before[name].was if name in before else self.disk[name]
+                self.begun[name] = Taken(was, split["end"], split["grows"])
+
+    def splits(self, listing: Path) -> list[dict[str, Any]]:
+        """What a listing names."""
+        return [json.loads(line) for part in sorted(listing.glob("*.jsonl")) for line in part.read_text().splitlines()]
 
     def take(self, name: str, end: int, start: Start, options: Mapping[str, set[Option]]) -> None:
         """A file was taken up to a byte."""
