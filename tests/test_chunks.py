@@ -21,12 +21,13 @@ from tests.strategies import values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Stream, U, check, every
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.monoids import Part
+from tracetypes.compiler.columns import groups
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import decode
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.groups import codes_of, groups_of, in_runs
 from tracetypes.compiler.plan.explain import stateless_runs
 from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
@@ -371,9 +372,9 @@ def test_codes_of_any_width(width: Any) -> None:
     entries = sorted({text for text in texts if text is not None})
     codes = pa.array([None if text is None else entries.index(text) for text in texts], width)
     column = from_arrow(Optional(String()), pa.DictionaryArray.from_arrays(codes, pa.array(entries)))
-    groups = groups_of(column, len(texts))
-    assert groups.number == 129
-    assert [texts[at] for at in groups.first[groups.of_row].tolist()] == texts
+    found = groups_of(column, len(texts))
+    assert found.number == 129
+    assert [texts[at] for at in found.first[found.of_row].tolist()] == texts
 
 
 def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
@@ -389,25 +390,33 @@ def test_a_number_that_no_row_has_makes_no_sum_too_large() -> None:
 GROUPED = st.lists(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**62, 2**63 - 1, 0]), max_size=20)
 
 
-@given(numbers=GROUPED, scale=st.sampled_from([1, 10_000_000]), run=st.sampled_from([1, 40]), big=st.booleans())
-@example(numbers=[-(2**63), 2**62], scale=1, run=1, big=True)
-def test_groups_of_integers(numbers: list[int], scale: int, run: int, big: bool) -> None:
+@given(
+    numbers=GROUPED,
+    scale=st.sampled_from([1, 20, 10_000_000]),
+    run=st.sampled_from([1, 40]),
+    big=st.booleans(),
+    narrow=st.sampled_from([1, 8, groups.NARROW]),
+)
+@example(numbers=[-(2**63), 2**62], scale=1, run=1, big=True, narrow=groups.NARROW)
+def test_groups_of_integers(numbers: list[int], scale: int, run: int, big: bool, narrow: int) -> None:
     """Few or many in a row, near and far apart."""
     rows = [n if big else n % 7 * scale for n in numbers for _ in range(run)]
-    groups = groups_of(Column(Integer(), np.array(rows, np.int64)), len(rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "NARROW", narrow)
+        found = groups_of(Column(Integer(), np.array(rows, np.int64)), len(rows))
     first = {row: rows.index(row) for row in rows}
-    assert sorted(groups.first.tolist()) == sorted(first.values())
-    assert [rows[at] for at in groups.first[groups.of_row].tolist()] == rows
-    assert groups.sizes.tolist() == [rows.count(rows[at]) for at in groups.first.tolist()]
+    assert sorted(found.first.tolist()) == sorted(first.values())
+    assert [rows[at] for at in found.first[found.of_row].tolist()] == rows
+    assert found.sizes.tolist() == [rows.count(rows[at]) for at in found.first.tolist()]
 
 
 @given(rows=st.lists(st.none() | st.sampled_from("abcd"), max_size=20), seed=st.integers(0, 99))
 def test_groups_of_dictionaries(rows: list[str | None], seed: int) -> None:
     """Equal entries are one key."""
     column = from_arrow(Optional(String()), encoded(String(), pa.array(rows, pa.string()), random.Random(seed)))
-    groups = groups_of(column, len(rows))
-    assert groups.number == len(set(rows))
-    assert [rows[at] for at in groups.first[groups.of_row].tolist()] == rows
+    found = groups_of(column, len(rows))
+    assert found.number == len(set(rows))
+    assert [rows[at] for at in found.first[found.of_row].tolist()] == rows
 
 
 def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> None:
@@ -429,8 +438,29 @@ def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> 
     assert gc.get_threshold() == usual
 
 
-@given(st.lists(st.integers(-(10**9), 10**9) | st.integers(-20, 20), min_size=1, max_size=12), st.integers(1, 5), st.booleans())
-def test_blocks_of_times_in_order_are_those_of_each_time(times: list[int], period: int, long: bool) -> None:
+@given(st.integers(0, 99), st.lists(st.integers(0, 4)), st.sampled_from([0, groups.FEW]))
+def test_runs_are_those_of_numpy(seed: int, sizes: list[int], few: int) -> None:
+    values = np.arange(seed, seed + len(sizes))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "FEW", few)
+        assert in_runs(values, sizes).tolist() == np.repeat(values, sizes).tolist()
+
+
+def test_keys_beside_blocks_far_apart_are_looked_up_in_a_table() -> None:
+    """Two blocks a second apart are two, not a million: times the number of keys that would be too many for a table."""
+    ends, key = np.repeat([1_000_000, 2_000_000], 200_000), Column(Integer(), np.arange(400_000) % 1000)
+    codes, number = codes_of(ends, key, len(ends))
+    assert number == 2000
+    assert len(np.unique(codes)) == 2000
+
+
+@given(
+    st.lists(st.integers(-(10**9), 10**9) | st.integers(-20, 20), min_size=1, max_size=12),
+    st.integers(1, 5),
+    st.booleans(),
+    st.data(),
+)
+def test_blocks_of_times_in_order_are_those_of_each_time(times: list[int], period: int, long: bool, data: st.DataObject) -> None:
     how = every(seconds=period, time=lambda value: value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "LONG", 1e-9 if long else 1e9)
@@ -438,4 +468,10 @@ def test_blocks_of_times_in_order_are_those_of_each_time(times: list[int], perio
         if long and int(numbers[-1] - numbers[0]) // how.period > 10**4:
             numbers = numbers[:1]
         placed = place(how, Chunk(numbers, lambda _: None), None)
-    assert placed.ends.tolist() == [(time // how.period + 1) * how.period for time in numbers.tolist()]
+    ends = [(time // how.period + 1) * how.period for time in numbers.tolist()]
+    assert placed.ends.tolist() == ends
+    assert set(placed.blocks) == set(ends)
+    rows = data.draw(st.lists(st.integers(0, len(ends) - 1)))
+    for some in (rows, sorted(rows)):
+        assert placed.ends_of(np.array(some, np.int64)).tolist() == [ends[row] for row in some]
+    assert placed.ends_of(None) is placed.ends

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -27,7 +27,13 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["Groups", "codes_of", "groups_of", "is_one_number", "one_number"]
+__all__ = ["Groups", "codes_of", "groups_of", "in_runs", "is_one_number", "one_number"]
+
+NARROW = 1 << 16
+"""Numbers of this range are codes as they are, however few there are."""
+
+FEW: Final = 64
+"""Values that are repeated slice by slice, at most."""
 
 
 def one_number(number: int, count: int) -> Any:
@@ -38,6 +44,18 @@ def one_number(number: int, count: int) -> Any:
 def is_one_number(numbers: Any) -> bool:
     """Whether an array is one number, seen as many."""
     return len(numbers) > 0 and numbers.strides == (0,)
+
+
+def in_runs(values: Any, sizes: Any) -> Any:
+    """Each value (int64) as often as its size says. A few are written slice by slice: other threads run meanwhile, and not while
+    ``np.repeat`` does."""
+    if len(values) > FEW:
+        return np.repeat(values, sizes)
+    stops = np.cumsum(sizes).tolist()
+    out = np.empty(stops[-1] if stops else 0, np.int64)
+    for value, start, stop in zip(values.tolist(), [0, *stops], stops, strict=False):
+        out[start:stop] = value
+    return out
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +77,7 @@ class Groups:
     def of(cls, codes: Any, number: int) -> Groups:
         """Groups of equal codes, which are below ``number``."""
         count = len(codes)
-        if number <= max(4 * count, 1 << 16):
+        if number <= max(4 * count, NARROW):
             of_row, sizes = codes, np.bincount(codes, minlength=number)
             (present,) = sizes.nonzero()
             if len(present) < number:
@@ -156,16 +174,19 @@ def _of_integers(values: Any, count: int) -> tuple[Any, int]:
         return np.zeros(0, np.int64), 1
     low, high = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
     span = high - low + 1
-    if span <= max(4 * count, 1 << 16):
+    if span <= NARROW:
         return values - low, span
     starts = np.flatnonzero(values[1:] != values[:-1]) + 1
     if 16 * len(starts) < count:
-        # Neighbours are mostly equal, as blocks are of rows in the order of their times.
+        # Neighbours are mostly equal, as blocks are of rows in the order of their times. Two blocks a second apart are a million
+        # numbers, which would not fit beside those of a key.
         codes, number = _of_integers(values[np.concatenate(([0], starts))], len(starts) + 1)
-        return np.repeat(codes, np.diff(starts, prepend=0, append=count)), number
+        return in_runs(codes, np.diff(starts, prepend=0, append=count)), number
+    if span <= 4 * count:
+        return values - low, span
     # Differences of numbers that lie further apart would wrap.
     step = int(np.gcd.reduce(values[:: 1 + (count >> 12)] - low)) if span < 1 << 63 else 1
-    if step > 1 and span // step <= max(4 * count, 1 << 16):
+    if step > 1 and span // step <= max(4 * count, NARROW):
         scaled = (values - low) // step
         if (scaled * step + low == values).all():
             return scaled, span // step + 1

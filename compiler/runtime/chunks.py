@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 import numpy as np
@@ -14,7 +14,7 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.columns.groups import groups_of, one_number
+from tracetypes.compiler.columns.groups import groups_of, in_runs, one_number
 from tracetypes.compiler.columns.text_sums import text_sums
 from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
@@ -98,13 +98,34 @@ class LateRows:
 
 @attrs.frozen
 class PlacedChunk:
-    """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all."""
+    """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all.
+    ``starts``: int64, the first row of each block, if the rows of a block are adjacent and were looked for."""
 
     chunk: Chunk
     kept: Any
     ends: Any
     late: LateRows | None
     newest: int
+    starts: Any = None
+
+    @property
+    def blocks(self) -> list[int]:
+        """The end of each block, perhaps several times."""
+        if self.starts is not None:
+            return cast(list[int], self.ends[self.starts].tolist())
+        changes = np.flatnonzero(self.ends[1:] != self.ends[:-1])
+        return [*self.ends[changes].tolist(), int(self.ends[-1])]
+
+    def ends_of(self, rows: Any) -> Any:
+        """The ends of the blocks of these rows, None for all."""
+        if rows is None:
+            return self.ends
+        if self.starts is None or not in_order(rows):
+            return self.ends[rows]
+        if len(self.starts) == 1:
+            return one_number(int(self.ends[0]), len(rows))
+        sizes = np.diff(np.searchsorted(rows, self.starts[1:]), prepend=0, append=len(rows))
+        return in_runs(self.ends[self.starts], sizes)
 
     @property
     def at(self) -> Any:
@@ -140,7 +161,8 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     times, start = chunk.times, NEVER if newest is None else newest
     if chunk.ordered and len(times) and (first := int(times[0])) >= start:
         last = int(times[-1])
-        return PlacedChunk(chunk, None, _ends(how, times, first, last), None, last)
+        ends, starts = _ends(how, times, first, last)
+        return PlacedChunk(chunk, None, ends, None, last, starts)
     ends = times // how.period
     ends += 1
     ends *= how.period
@@ -159,22 +181,21 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     return PlacedChunk(chunk, on_time, ends[on_time], late, int(before[-1]))
 
 
-def _ends(how: EventTime, times: Any, first: int, last: int) -> Any:
-    """The ends of the blocks of times in order. Those of a single block are one number, seen as many."""
+def _ends(how: EventTime, times: Any, first: int, last: int) -> tuple[Any, Any]:
+    """The ends of the blocks of times in order, and the first row of each block if they were looked for. Ends of a single block
+    are one number, seen as many."""
     blocks = range(first // how.period, last // how.period + 1)
     if len(blocks) == 1:
-        return one_number(blocks.stop * how.period, len(times))
+        return one_number(blocks.stop * how.period, len(times)), np.zeros(1, np.int64)
     if len(blocks) * LONG <= len(times):
-        bounds = [(block + 1) * how.period for block in blocks]
-        starts = [0, *np.searchsorted(times, bounds[:-1]).tolist(), len(times)]
-        ends = np.empty(len(times), np.int64)
-        for end, start, stop in zip(bounds, starts, starts[1:], strict=False):
-            ends[start:stop] = end
-        return ends
+        bounds = (np.arange(len(blocks), dtype=np.int64) + (blocks.start + 1)) * how.period
+        starts = np.concatenate(([0], np.searchsorted(times, bounds[:-1])))
+        sizes = np.diff(starts, append=len(times))
+        return in_runs(bounds, sizes), starts[sizes > 0]
     ends = times // how.period
     ends += 1
     ends *= how.period
-    return ends
+    return ends, None
 
 
 def hashes(schema: Schema, keys: Any) -> Any:

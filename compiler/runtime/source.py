@@ -17,7 +17,6 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions
-from tracetypes.compiler.columns.groups import is_one_number
 from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
@@ -170,10 +169,7 @@ class SourceKernel:
                         self.open = int(sent_on.ends[-1])
                         yield from self._chunk(piece, sent_on, count)
                 if len(placed.ends):
-                    if not is_one_number(placed.ends):
-                        changes = np.flatnonzero(placed.ends[1:] != placed.ends[:-1])
-                        blocks.update(placed.ends[changes].tolist())
-                    blocks.add(int(placed.ends[-1]))
+                    blocks.update(placed.blocks)
                     top = int(one.times[-1] if one.ordered else one.times.max())
                     first = top if first is None else max(first, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
@@ -282,7 +278,7 @@ class SourceKernel:
             messages.extend(self._untraced(piece, placed, positions))
             return
         for flow in self._traced(placed):
-            ends = placed.ends if flow.rows is None else placed.ends[flow.rows]
+            ends = placed.ends_of(flow.rows)
             if self.whole:
                 messages.extend(self.partitioner.columns(piece, flow, ends, positions))
             else:
