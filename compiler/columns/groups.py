@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import numpy as np
@@ -32,7 +32,7 @@ __all__ = ["Groups", "codes_of", "groups_of", "in_runs", "is_one_number", "one_n
 NARROW = 1 << 16
 """Numbers of this range are codes as they are, however few there are."""
 
-FEW: Final = 64
+FEW = 64
 """Values that are repeated slice by slice, at most."""
 
 
@@ -60,7 +60,7 @@ def in_runs(values: Any, sizes: Any) -> Any:
 
 @attrs.frozen(eq=False)
 class Groups:
-    """Rows by group. ``of``: int64, the group of each row, from 0. ``first``: the first row of each group. ``sizes``:
+    """Rows by group. ``of_row``: int64, the group of each row, from 0. ``first``: the first row of each group. ``sizes``:
     their numbers of rows."""
 
     of_row: Any

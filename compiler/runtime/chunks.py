@@ -120,10 +120,10 @@ class PlacedChunk:
         """The ends of the blocks of these rows, None for all."""
         if rows is None:
             return self.ends
+        if self.starts is not None and len(self.starts) == 1:
+            return one_number(int(self.ends[0]), len(rows))
         if self.starts is None or not in_order(rows):
             return self.ends[rows]
-        if len(self.starts) == 1:
-            return one_number(int(self.ends[0]), len(rows))
         sizes = np.diff(np.searchsorted(rows, self.starts[1:]), prepend=0, append=len(rows))
         return in_runs(self.ends[self.starts], sizes)
 

@@ -38,16 +38,16 @@ def test_a_few_lives(spark: LocalBackend) -> None:
 @pytest.mark.parametrize("what", ["add", "append", "touch", "replace", "remove"])
 @pytest.mark.parametrize("graph", ["sums", "two_sinks"])
 def test_a_run_that_ended_and_could_not_say_so(spark: LocalBackend, tmp_path: Path, graph: str, what: str) -> None:
-    """The process dies after its last query is marked as finished. The next start says what came after that, or has changed."""
+    """The process dies after its last query is marked as finished. The next start says what came after that, or has changed; the
+    life sees that it names the file."""
     life = Life(tmp_path, graph, InProcess(cast(SparkSession, spark), POINTS), LocalLog)
     life.add()
     last = len(compiled(graph, 0).segments) - 1
     assert life.start(Start(drain=True, until="after RunStore.finish", after=last)) == ""
-    (table := tmp_path / "table").mkdir()
-    write_deltalake(table, pa.Table.from_pylist([{"id": "a", "ts": 1, "watts": 1}]))
-    assert life.start(Start(drain=True, address=f"delta:{table}")) == "TT212"
     OPERATIONS[what](life, 0)
     assert life.start(Start(drain=True)) == ("TT230" if what in ("append", "replace") else "TT212")
+    write_deltalake(tmp_path / "table", pa.Table.from_pylist([{"id": "a", "ts": 1, "watts": 1}]))
+    assert life.start(Start(drain=True, address=f"delta:{tmp_path / 'table'}")) == "TT212"
 
 
 @pytest.mark.nightly
