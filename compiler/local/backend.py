@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
 
 from tracetypes.compiler.backend.backend import Opening, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
@@ -17,6 +18,7 @@ from tracetypes.compiler.local.heap import limit_heaps
 from tracetypes.compiler.local.inputs import OPENINGS, LocalInput
 from tracetypes.compiler.local.log import LocalLog, stage_states
 from tracetypes.compiler.local.options import LocalOptions
+from tracetypes.compiler.local.placement import has_gil
 from tracetypes.compiler.local.prints import show_prints
 from tracetypes.compiler.local.segment import LocalSegment
 from tracetypes.compiler.plan.plan import Plan
@@ -55,8 +57,11 @@ class LocalBackend:
         return stage_states
 
     def prepare(self, program: Program, locks: Locks) -> None:
-        """Before inputs are opened: their threads would have heaps of their own."""
+        """Before inputs are opened: their threads would have heaps of their own. And before threads work: with the first column
+        that it converts, Arrow imports pandas, and without Python's lock two threads that do so at once never end."""
         limit_heaps()
+        if not has_gil():
+            pa.array([0]).to_numpy()
 
     @staticmethod
     def open(opening: Opening) -> LocalInput:

@@ -23,7 +23,7 @@ from tracetypes.compiler.local.options import Processes
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
 from tracetypes.compiler.plan.plan import Plan, StageLink, links
 
-__all__ = ["Cost", "InPython", "may_start"]
+__all__ = ["Cost", "InPython", "has_gil", "may_start"]
 
 T = TypeVar("T")
 
@@ -37,10 +37,14 @@ COLUMNS: Final = 4_000_000
 """The same for Parquet."""
 
 
+def has_gil() -> bool:
+    """Whether only one thread of this process runs Python code at a time."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
 def may_start(plan: Plan, processes: Processes) -> bool:
     """Whether worker processes can be of use here."""
-    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if processes == "never" or plan.width == 1 or not locked or not sys.executable:
+    if processes == "never" or plan.width == 1 or not has_gil() or not sys.executable:
         return False
     return processes == "always" or _cores() > 1
 

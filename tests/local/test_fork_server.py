@@ -27,9 +27,10 @@ from tracetypes import Dataflow, Emit, OpStateless, U, Unit, every
 from tracetypes import run as run_flow
 from tracetypes.compiler.local import fork_server, worker_process
 from tracetypes.compiler.local.fork_server import ForkedProcess, forks
+from tracetypes.compiler.local.placement import has_gil
 from tracetypes.errors import RunError
 
-pytestmark = pytest.mark.skipif(not forks(), reason="worker processes are not forked here")
+pytestmark = pytest.mark.skipif(not forks() or not has_gil(), reason="worker processes are not forked here")
 
 
 @contextmanager

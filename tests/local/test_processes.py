@@ -47,7 +47,7 @@ from tracetypes.compiler.local import placement, processes
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.frames import Frame, Kind
 from tracetypes.compiler.local.options import LocalOptions, Processes
-from tracetypes.compiler.local.placement import Cost, InPython
+from tracetypes.compiler.local.placement import Cost, InPython, has_gil
 from tracetypes.compiler.local.processes import ProcessRunner, WorkerPool
 from tracetypes.compiler.local.worker_process import WorkerDied, WorkerProcess, close_all
 from tracetypes.compiler.plan.facts import is_straight
@@ -56,6 +56,8 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect
 from tracetypes.errors import RunError, TraceTypesError, UsageError
+
+pytestmark = pytest.mark.skipif(not has_gil(), reason="there are no worker processes on an interpreter without a GIL")
 
 QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
 ALWAYS: Final = LocalOptions(processes="always", least=5)
