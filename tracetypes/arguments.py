@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
 
-__all__ = ["BACKENDS", "SCHEDULING", "pairs", "parser", "refuse_unknown"]
+__all__ = ["BACKENDS", "SCHEDULING", "choices_of", "is_choice", "pairs", "parser", "refuse_unknown"]
 
 BACKENDS: Final = ("spark", "local")
 
@@ -22,6 +23,10 @@ SCHEDULING: Final[Mapping[str, tuple[str, ...]]] = {
     "processes": ("auto", "never", "always"),
 }
 """How the local backend schedules its work: the values of each option, the default first."""
+
+WITH_NUMBER: Final[Mapping[str, tuple[str, ...]]] = {"heuristic": ("lp", "qst")}
+"""Values of an option behind which a number from 1 may stand: ``lp:8`` has a minimum worklist of 8 batches, ``qst:256`` a
+capacity of 256."""
 
 TARGET: Final = "FILE.py:NAME, package.module:NAME or __main__:NAME of a dataflow"
 
@@ -188,7 +193,12 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
         "processes": "whether operators in Python run in worker processes",
     }
     for name, values in SCHEDULING.items():
-        one.add_argument(f"--{name}", choices=values, help=f"local backend: {helps[name]} (default: {values[0]})")
+        help = f"local backend: {helps[name]} (default: {values[0]})"
+        if name in WITH_NUMBER:
+            metavar = "{" + ",".join(choices_of(name)) + "}"
+            one.add_argument(f"--{name}", type=partial(_choice, name), metavar=metavar, help=help)
+        else:
+            one.add_argument(f"--{name}", choices=values, help=help)
     one.add_argument(
         "--no-fuse",
         dest="fuse",
@@ -196,6 +206,27 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
         default=None,
         help="local backend: schedule each keyed operator by itself; fixed for a checkpoint",
     )
+
+
+def choices_of(option: str) -> list[str]:
+    """What an option of scheduling can be, for people."""
+    return [f"{one}[:N]" if one in WITH_NUMBER.get(option, ()) else one for one in SCHEDULING[option]]
+
+
+def is_choice(option: str, value: object) -> bool:
+    """Whether an option of scheduling can have a value."""
+    if not isinstance(value, str):
+        return False
+    name, colon, number = value.partition(":")
+    if not colon:
+        return name in SCHEDULING[option]
+    return name in WITH_NUMBER.get(option, ()) and number.isascii() and number.isdecimal() and int(number) > 0
+
+
+def _choice(option: str, text: str) -> str:
+    if not is_choice(option, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices_of(option))}, with N from 1")
+    return text
 
 
 def _pairs(parser: argparse.ArgumentParser, option: str, short: str, metavar: str, help: str) -> None:

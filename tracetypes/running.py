@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
-from tracetypes.arguments import BACKENDS, SCHEDULING
+from tracetypes.arguments import BACKENDS, SCHEDULING, choices_of, is_choice
 from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.compilation import check_once, extras
@@ -95,7 +95,7 @@ class RunOptions(TypedDict, total=False):
     channels: str
     master: str
     reorder: Literal["typed", "serial"]
-    heuristic: Literal["ct-inflow", "ct", "lp", "et", "qst"]
+    heuristic: str
     queue: Literal["hybrid", "partitioned", "shared"]
     processes: Literal["auto", "never", "always"]
     fuse: bool
@@ -197,8 +197,9 @@ def _scheduling(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in scheduling.items():
         if name == "fuse":
             need_choice(name, value)
-        elif value not in SCHEDULING[name]:
-            raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {', '.join(SCHEDULING[name])}")
+        elif not is_choice(name, value):
+            number = ", with N from 1" if name == "heuristic" else ""
+            raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {', '.join(choices_of(name))}{number}")
     return scheduling
 
 

@@ -51,7 +51,7 @@ import attrs
 from tracetypes.compiler.local.exchange import Exchange, SplitQueue
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import Lateness, Newest
-from tracetypes.compiler.local.options import HEURISTICS_BY_OPTION, SCHEMES, LocalOptions
+from tracetypes.compiler.local.options import SCHEMES, LocalOptions, heuristic_of
 from tracetypes.compiler.local.ordered.flow import Flow, Settings
 from tracetypes.compiler.local.ordered.marks import ALL
 from tracetypes.compiler.local.ordered.operators import Edge, Kind, Operator, Order
@@ -141,7 +141,7 @@ class Driver:
         self.messages: list[Message] = []
         """What has come out in this epoch."""
         self.over = threading.Event()
-        self.heuristic = HEURISTICS_BY_OPTION[options.heuristic]()
+        self.heuristic = heuristic_of(options.heuristic)
         self.flow = self._flow(delivery)
         self.crew: Crew | None = None
         if plan.width > 1:

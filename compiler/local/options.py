@@ -10,7 +10,7 @@ import attrs
 from tracetypes.compiler.local.ordered.flow import Scheme
 from tracetypes.compiler.local.ordered.heuristics import HEURISTICS, Heuristic
 
-__all__ = ["HEURISTICS_BY_OPTION", "SCHEMES", "LocalOptions", "Processes", "Reorder"]
+__all__ = ["HEURISTICS_BY_OPTION", "SCHEMES", "LocalOptions", "Processes", "Reorder", "heuristic_of"]
 
 Reorder: TypeAlias = Literal["typed", "serial"]
 """What is put back in order: what the types of the edges demand, or everything, so that the output is that of one thread."""
@@ -27,6 +27,14 @@ HEURISTICS_BY_OPTION: Final[Mapping[str, Callable[..., Heuristic]]] = {
     "qst": HEURISTICS["QST"],
 }
 """Which operator a worker takes next. ``ct`` is the published formula."""
+
+
+def heuristic_of(option: str) -> Heuristic:
+    """A new heuristic: ``lp:8`` is LP with a minimum worklist of 8 units, ``qst:256`` QST with a capacity of 256."""
+    name, _, number = option.partition(":")
+    make = HEURISTICS_BY_OPTION[name]
+    return make(int(number)) if number else make()
+
 
 SCHEMES: Final[Mapping[str, Scheme]] = {
     "hybrid": Scheme.HYBRID,

@@ -40,7 +40,7 @@ from tracetypes.compiler.local import exchange
 from tracetypes.compiler.local.backend import LocalBackend, LocalEngine
 from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.lateness import Lateness
-from tracetypes.compiler.local.options import HEURISTICS_BY_OPTION, SCHEMES, LocalOptions
+from tracetypes.compiler.local.options import HEURISTICS_BY_OPTION, SCHEMES, LocalOptions, heuristic_of
 from tracetypes.compiler.local.ordered.heuristics import CurrentThroughput
 from tracetypes.compiler.local.ordered.marks import Gather
 from tracetypes.compiler.plan.facts import is_straight
@@ -58,7 +58,7 @@ Lines = Mapping[str, Sequence[str]]
 ways = st.builds(
     LocalOptions,
     reorder=st.sampled_from(("typed", "serial")),
-    heuristic=st.sampled_from(sorted(HEURISTICS_BY_OPTION)),
+    heuristic=st.sampled_from((*sorted(HEURISTICS_BY_OPTION), "lp:3", "qst:2")),
     queue=st.sampled_from(sorted(SCHEMES)),
     least=st.sampled_from((1, 5, 1 << 16)),
     fuse=st.booleans(),
@@ -424,6 +424,26 @@ def test_a_chain_that_is_not_fused(tmp_path: Path) -> None:
     with pytest.raises(TraceTypesError) as error:
         run_flow(flow, **options)
     assert error.value.code == "TT211"
+
+
+def test_the_numbers_of_heuristics() -> None:
+    """The minimum worklist of LP and the capacity of QST, in Python and on the command line."""
+    arguments = parser(defaultdict(lambda: lambda _: 0))
+    for option, name, number in [("lp", "least", 1), ("lp:8", "least", 8), ("qst", "capacity", 1024), ("qst:256", "capacity", 256)]:
+        given_ = arguments.parse_args(["run", "x.py", "--heuristic", option])
+        assert engine_of("local", None, vars(given_)) == LocalEngine(LocalOptions(heuristic=option))
+        assert vars(heuristic_of(option))[name] == number
+
+
+@pytest.mark.parametrize("wrong", ["lp:", "lp:0", "lp:-1", "lp:x", "lp:1.5", "lp:8:8", "ct:8", "et:1", ":8", "", "lp:²"])
+def test_TT402_a_number_of_a_heuristic(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match=f"heuristic is {wrong!r}") as error:
+        engine_of("local", None, {"heuristic": wrong})
+    assert error.value.code == "TT402"
+    assert "lp[:N]" in str(error.value.fix)
+    with pytest.raises(SystemExit):
+        parser(defaultdict(lambda: lambda _: 0)).parse_args(["run", "x.py", f"--heuristic={wrong}"])
+    assert f"{wrong!r} is none of ct-inflow, ct, lp[:N], et, qst[:N], with N from 1" in capsys.readouterr().err
 
 
 def test_ct_is_the_published_formula() -> None:
