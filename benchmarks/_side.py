@@ -34,7 +34,7 @@ class Order:
     """``engine``: ``local``, ``Spark`` (ours) or ``DuckDB``. ``workers``: threads; DuckDB takes what it likes. ``data``: the
     directory of the files and tables. ``span``: seconds of event time of a file. ``delay``: seconds that events may come late, of
     queries IV and V. ``per_step``: files of a micro-batch. ``reorder``: what
-    the local backend puts back in order."""
+    the local backend puts back in order. ``python``: the interpreter, if it is not this one."""
 
     engine: str
     workers: int
@@ -44,12 +44,13 @@ class Order:
     delay: float = 0.0
     per_step: int | None = None
     reorder: Literal["typed", "serial"] = "typed"
+    python: str = ""
 
     @property
     def name(self) -> str:
         """For people."""
-        serial = " serial" if self.reorder == "serial" else ""
-        return f"{self.engine} {self.workers}{serial}" if self.engine == "local" else self.engine
+        more = (" serial" if self.reorder == "serial" else "") + (" on the other Python" if self.python else "")
+        return f"{self.engine} {self.workers}{more}" if self.engine == "local" else self.engine
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ class Side:
 
     def __init__(self, order: Order) -> None:
         self.order, self.timings = order, list[Timing]()
-        command = [sys.executable, "-m", "benchmarks._side", json.dumps(attrs.asdict(order))]
+        command = [order.python or sys.executable, "-m", "benchmarks._side", json.dumps(attrs.asdict(order))]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self) -> float:

@@ -1,11 +1,12 @@
 """The local backend beside ours on Spark, and beside DuckDB's batch answer: queries of the Yahoo benchmark, and the smart homes.
 
     python -m benchmarks.local [--events N] [--files N] [--queries II,III,IV,V,VI] [--workers 1,2] [--runs N] [--warm SECONDS]
-                               [--data DIR] [--homes N] [--sides local,spark,duckdb] [--serial] [--no-verify]
+                               [--data DIR] [--homes N] [--sides local,spark,duckdb] [--serial] [--no-verify] [--python FILE]
 
 The same Parquet files on all sides, checkpoints on, nothing of the rows kept. Each side is a process of its own, which stays
 warm; they run in turns, after ``--warm`` seconds of each. ``--homes``: the pipeline of ``examples/smart_homes.py`` for that many
-homes in the place of the queries. ``--data``: events are written there if the directory has none, and stay.
+homes in the place of the queries. ``--data``: events are written there if the directory has none, and stay. ``--python``: the
+local backend also on this interpreter, such as one without a GIL.
 
 ``exact``: the answer of the local backend with most threads equals a recount, by DuckDB or pandas. ``million``: million events a
 second, from the call to the end of the run. ``first``: seconds from the call to the first committed epoch, the least of the runs.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ def orders(query: str, data: Path, span: float, arguments: argparse.Namespace) -
     """The sides of a query."""
     widths = [int(width) for width in arguments.workers.split(",")]
     engines = arguments.sides.split(",")
-    some = [Order("local", width, query, str(data), span) for width in widths]
+    others = [Order("local", width, query, str(data), span, python=arguments.python) for width in widths if arguments.python]
+    some = [*others, *(Order("local", width, query, str(data), span) for width in widths)]
     some = [*[Order("local", widths[-1], query, str(data), span, reorder="serial") for _ in range(arguments.serial)], *some]
     some += [Order("Spark", widths[-1], query, str(data), span)] if "spark" in engines else []
     return some + ([Order("DuckDB", widths[-1], query, str(data), span)] if "duckdb" in engines and query in RECOUNTS else [])
@@ -68,7 +71,9 @@ def measure(query: str, data: Path, events: int, arguments: argparse.Namespace) 
         for side in sides:
             side.end()
     median = medians(seconds)
-    best, typed = median[local[-1].order.name], [side for side in local if side.order.reorder == "typed"]
+    best, typed = median[local[-1].order.name], [one.order for one in local if one.order.reorder == "typed"]
+    narrow = next(one.name for one in typed if not one.python)
+    others = [median[one.name] for one in typed if one.python]
     say(
         benchmark="local",
         query=query,
@@ -77,13 +82,19 @@ def measure(query: str, data: Path, events: int, arguments: argparse.Namespace) 
         seconds=median,
         all={name: [round(one, 2) for one in times] for name, times in seconds.items()},
         million=round(events / best / 1e6, 1),
-        speed_up=round(median[typed[0].order.name] / best, 2),
+        speed_up=round(median[narrow] / best, 2),
+        other=dict(python=version_of(arguments.python), speed_up=round(others[0] / others[-1], 2)) if others else None,
         over_spark=round(median["Spark"] / best, 2) if "Spark" in median else None,
         over_duckdb=round(best / median["DuckDB"], 2) if "DuckDB" in median else None,
         first={name: round(min(some), 2) for name, some in firsts.items() if some},
         memory=peaks,
         versions=versions(),
     )
+
+
+def version_of(python: str) -> str:
+    """What an interpreter says of itself."""
+    return subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout.partition("(")[0].strip()
 
 
 def write_yahoo(data: Path, arguments: argparse.Namespace) -> int:
@@ -129,6 +140,7 @@ def main() -> None:
     parser.add_argument("--sides", default="local,spark,duckdb")
     parser.add_argument("--data", type=Path, help="where events are kept")
     parser.add_argument("--serial", action="store_true", help="and serial order beside typed order")
+    parser.add_argument("--python", default="", metavar="FILE", help="another interpreter for the local backend")
     parser.add_argument("--no-verify", action="store_true", help="time only")
     arguments = parser.parse_args()
     with scratch() as root:

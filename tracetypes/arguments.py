@@ -204,7 +204,7 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
         dest="fuse",
         action="store_false",
         default=None,
-        help="local backend: schedule each keyed operator by itself; fixed for a checkpoint",
+        help="local backend: schedule each operator by itself; fixed for a checkpoint",
     )
 
 

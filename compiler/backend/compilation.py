@@ -25,7 +25,7 @@ system. All threads wait for that. By itself it does so after a second (Arrow 26
 def compile_program(
     flow: Dataflow | Checked, *, parallelism: int = 1, key_groups: int | None = None, fuse: bool = True
 ) -> Program:
-    """The program of a dataflow. ``fuse``: whether chains of keyed operators are one stage. Raises :class:`CheckFailed`, and
+    """The program of a dataflow. ``fuse``: whether chains of operators are one stage. Raises :class:`CheckFailed`, and
     :class:`UsageError` ``TT401`` or ``TT404``."""
     with extras():
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS

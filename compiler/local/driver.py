@@ -15,7 +15,8 @@ The way of the data, for each stage of the plan::
 
     output  STATEFUL     what is left for the sink, until the barrier has come
 
-A chain of operators that the planner has put into one stage is one unit, with the stateless operators around it. In a plan in
+A chain of operators that the planner has put into one stage is one unit, with the stateless operators around it. Without fusion
+(``--no-fuse``) each stage has one operator, keyed or stateless; the first ones behind a source run where it is read. In a plan in
 which items go straight to the sink (``is_straight``), ``join`` only settles lateness, and there is no stage.
 
 Barriers. The unit with ``last`` is the end of an epoch. The source sends it behind the last split. It is a mark: a merge sends it

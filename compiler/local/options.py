@@ -49,7 +49,7 @@ PARTS: Final = 4
 
 @attrs.frozen(kw_only=True)
 class LocalOptions:
-    """``fuse``: whether a chain of keyed operators is one operator of the runtime. ``least``: rows, or aggregates of them, that a
+    """``fuse``: whether a chain of operators is one operator of the runtime. ``least``: rows, or aggregates of them, that a
     stage takes at once at least; at the end of an epoch it takes what is there."""
 
     reorder: Reorder = "typed"

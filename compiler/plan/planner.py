@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -121,7 +121,8 @@ def plan_of(
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
     the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
     markers in band, or a gate joins blocks; ``gate``: in front of the channel that it sends into. ``fuse``: whether a chain of
-    keyed operators is one stage; otherwise each stage has one."""
+    keyed operators is one stage, with the stateless ones around it; otherwise each stage has one operator, those behind a source
+    its first one."""
     planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded, fuse)
     return attrs.evolve(require(PLAN, planner.run(), "the planner"), gate=gate)
 
@@ -158,12 +159,13 @@ class _Planner:
         sink = next(node for node in self.nodes.values() if isinstance(node, Sink))
         above = self.inputs[sink.id][0]
         parent, order = self.tree(above)
+        cut = set[int]() if self.fuse else self.cut(parent, order)
         regions: dict[int, list[Leaf | StatelessStep | MergeStep]] = {}
         """The nodes of each region so far, by the number of its root."""
         root: dict[int, int] = {}
         for id in reversed(order):
             reader = parent.get(id)
-            root[id] = id if reader is None or self.is_step(reader) else root[reader]
+            root[id] = id if reader is None or self.is_step(reader) or id in cut else root[reader]
         place: dict[int, int] = {}
         """Where in its region a node stands."""
         steps: dict[int, list[Step]] = {}
@@ -185,7 +187,9 @@ class _Planner:
                 continue
             else:
                 member = self.member(id, place)
-            region = regions.setdefault(root[id], [])
+            if id in cut:
+                member = self.stage(Region((*regions.pop(id, ()), member)), [], self.streams[id])
+            region = regions.setdefault(root[parent[id]] if id in cut else root[id], [])
             place[id] = len(region)
             region.append(member)
         last_region = Region(tuple(regions.pop(above)))
@@ -213,6 +217,22 @@ class _Planner:
             parent.update(dict.fromkeys(self.inputs[id], id))
             pending.extend(self.inputs[id])
         return parent, order[::-1]
+
+    def cut(self, parent: Mapping[int, int], order: Sequence[int]) -> set[int]:
+        """The nodes behind which a stage without steps begins, so that the stateless operator that reads them does not run with
+        an operator before it: it runs where this stage sends. None if no keyed operator holds items back: then they go
+        straight to the sink."""
+        runs, feeds = dict[int, bool](), dict[int, bool]()
+        """Whether there is an operator at a node or on the way to it; whether a stateless operator reads it."""
+        for id in order:
+            runs[id] = isinstance(self.nodes[id], Apply) or any(runs[one] for one in self.inputs[id])
+        for id in reversed(order):
+            reader = parent.get(id)
+            through = reader is not None and isinstance(self.nodes[reader], Split | Gather)
+            feeds[id] = reader is not None and (feeds[reader] if through else _is_stateless(self.nodes[reader]))
+        if not any(map(self.is_step, order)):
+            return set()
+        return {id for id in order if runs[id] and feeds[id] and not isinstance(self.nodes[id], Split | Gather)}
 
     def is_step(self, id: int) -> bool:
         """Does a stage run the node, not the way to it?"""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from tests.graphs import Case, cases, wrong
@@ -44,11 +44,13 @@ from tracetypes.compiler.local.options import HEURISTICS_BY_OPTION, SCHEMES, Loc
 from tracetypes.compiler.local.ordered.heuristics import CurrentThroughput
 from tracetypes.compiler.local.ordered.marks import Gather
 from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.plan import Plan, StageLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.run import collect, run
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.errors import TraceTypesError, UsageError
+from tracetypes.nodes import Apply
 from tracetypes.running import engine_of
 
 QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
@@ -426,10 +428,44 @@ def test_a_chain_that_is_not_fused(tmp_path: Path) -> None:
     assert error.value.code == "TT211"
 
 
+def together(planned: Plan) -> dict[object, int]:
+    """How many operators run in each unit of the runtime: where a source is read, or in a stage and where it sends."""
+    ways = [(stage.number, link) for stage in planned.stages for link in links(stage.region)]
+    ways += [(len(planned.stages), link) for link in links(planned.region)]
+    counts: dict[object, int] = {
+        stage.number: sum(isinstance(step.node, Apply) for step in stage.steps) for stage in planned.stages
+    }
+    paths = dict[object, set[int]]()
+    for number, link in ways:
+        at = link.leaf.stage if isinstance(link, StageLink) else (number, link.number)
+        paths.setdefault(at, set()).update(id(step) for step in link.path)
+    return {at: counts.get(at, 0) + len(paths.get(at, ())) for at in {*counts, *paths}}
+
+
+def held(case: Case) -> bool:
+    return any(isinstance(node, Apply) and not isinstance(node.op, OpStateless) for node in check(case.flow).graph.nodes)
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_each_operator_is_a_unit(case: Case) -> None:
+    """Where nothing is fused. Otherwise some are together, in a graph of any size."""
+    try:
+        planned = plan(check(case.flow), parallelism=3, fuse=False)
+    except UsageError:
+        reject()
+    assert max(together(planned).values()) <= 1 or not held(case)
+
+
+def test_operators_are_together_where_they_are_fused() -> None:
+    assert max(together(plan(check(two_stages()), fuse=True)).values()) > 1
+
+
 def test_the_numbers_of_heuristics() -> None:
     """The minimum worklist of LP and the capacity of QST, in Python and on the command line."""
     arguments = parser(defaultdict(lambda: lambda _: 0))
-    for option, name, number in [("lp", "least", 1), ("lp:8", "least", 8), ("qst", "capacity", 1024), ("qst:256", "capacity", 256)]:
+    numbers = [("lp", "least", 1), ("lp:8", "least", 8), ("qst", "capacity", 1024), ("qst:256", "capacity", 256)]
+    for option, name, number in numbers:
         given_ = arguments.parse_args(["run", "x.py", "--heuristic", option])
         assert engine_of("local", None, vars(given_)) == LocalEngine(LocalOptions(heuristic=option))
         assert vars(heuristic_of(option))[name] == number
