@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -23,9 +24,12 @@ from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.runtime.sampled_arguments import NOTHING, Sample, Unread
 from tracetypes.compiler.runtime.verification import FIRST, Verifier
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.interpreter import interpret_rows
+from tracetypes.records import UNIT, UnitValue
+from tracetypes.schemas import schema_of
 from tracetypes.sources import reader
 
 
@@ -334,3 +338,68 @@ def test_in_python_leaves_the_others_traced() -> None:
     assert not any(isinstance(mapped.traced, Opaque) for mapped in link.path)
     assert list(names_of(changed).values()) == list(names_of(PLANNED).values())
     assert not any(isinstance(m.traced, Opaque) for m in links(changed.region)[0].path)
+
+
+# ---------------------------------------------------------------------------------------- arguments of Python
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    city: str
+    floor: int = 3
+
+
+class Size(NamedTuple):
+    width: int
+    height: int
+
+
+@attrs.frozen
+class Parcel:
+    place: Place
+    size: Size | None
+    weight: int
+
+
+PARCEL = schema_of(Parcel)
+LEAVES = {("value", "place", "city"), ("value", "place", "floor"), ("value", "size", "width"), ("value", "size", "height"),
+          ("value", "weight")}  # fmt: skip
+parcels = st.builds(
+    Parcel,
+    st.builds(Place, st.sampled_from("ab"), st.integers(0, 3)),
+    st.none() | st.builds(Size, st.integers(0, 3), st.integers(0, 3)),
+    st.integers(0, 3),
+)
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for name in path[1:]:
+        value = None if value is None else getattr(value, str(name))
+    return value
+
+
+@given(st.lists(parcels, max_size=4), st.sets(st.sampled_from(sorted(LEAVES))), st.booleans())
+def test_an_argument_has_what_was_read_and_nothing_else(
+    rows: list[Parcel], read: set[tuple[str | int, ...]], asked: bool
+) -> None:
+    """Of a class of attrs, a dataclass with a default and a named tuple that may be missing. ``asked``: whether it is."""
+    paths = {*read, *([("value", "size")] if asked else [])}
+    if not asked:
+        rows = [row for row in rows if row.size is not None]
+    sample = Sample({path: [at(row, path) for row in rows] for path in paths})
+    made = sample.arguments(PARCEL, ("value",), len(rows))
+    assert len(made) == len(rows)
+    for row, argument in zip(rows, made, strict=True):
+        if asked and row.size is None:
+            assert argument.size is None
+        for path in LEAVES - ({one for one in LEAVES if "size" in one} if row.size is None else set()):
+            if path in read:
+                assert at(argument, path) == at(row, path)
+            else:
+                with pytest.raises((Unread, AttributeError)):
+                    _ = at(argument, path) + at(argument, path)
+
+
+def test_an_argument_of_which_nothing_was_read() -> None:
+    assert all(one is NOTHING for one in Sample({}).arguments(schema_of(int), ("value",), 2))
+    assert Sample({}).arguments(UnitValue(), ("value",), 2) == [UNIT, UNIT]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -113,12 +114,14 @@ class RowGroup:
 
     def about(self, name: str) -> Any:
         """The file's metadata of a column that is not a struct or list. None if there are none."""
+        return self.by_path.get(name)
+
+    @cached_property
+    def by_path(self) -> Mapping[str, Any]:
+        """The file's metadata of each column. Arrow makes an object for each time that it is asked."""
         group = self.file.metadata.row_group(self.group)
-        for number in range(group.num_columns):
-            column = group.column(number)
-            if column.path_in_schema == name:
-                return column
-        return None
+        columns = [group.column(number) for number in range(group.num_columns)]
+        return {column.path_in_schema: column for column in reversed(columns)}
 
 
 class RowGroups:

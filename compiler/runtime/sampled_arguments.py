@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -118,21 +118,28 @@ class Sample:
 
     read: Mapping[tuple[str | int, ...], list[Any]]
 
-    def argument(self, schema: Schema, path: tuple[str | int, ...]) -> Callable[[int], Any]:
-        """A function from a row to an argument, without the fields that were not read."""
+    def arguments(self, schema: Schema, path: tuple[str | int, ...], count: int) -> list[Any]:
+        """The argument of each row, without the fields that were not read."""
+        made = self._made(schema, path, range(count))
+        return [NOTHING] * count if made is None else made
+
+    def _made(self, schema: Schema, path: tuple[str | int, ...], rows: Sequence[int]) -> list[Any] | None:
+        """What stands at a path, of some rows; None if it was not read."""
         match schema:
             case UnitValue():
-                return lambda at: UNIT
+                return [UNIT] * len(rows)
             case Optional(item=Record() as inner):
-                there, make = self.read.get(path), self.argument(inner, path)
-                return make if there is None else lambda at: None if there[at] is None else make(at)
+                if (there := self.read.get(path)) is None:
+                    return self._made(inner, path, rows)
+                present = [at for at in rows if there[at] is not None]
+                made = dict(zip(present, self._made(inner, path, present) or (), strict=True))
+                return [made.get(at) for at in rows]
             case Record(cls, fields):
-                parts = {name: self.argument(inner, (*path, name)) for name, inner in fields}
-                if all(part is not _unread for part in parts.values()):
-                    return lambda at: cls(**{name: part(at) for name, part in parts.items()})
-                return lambda at: _partly(cls, {name: part(at) for name, part in parts.items()})
+                parts = {name: self._made(inner, (*path, name), rows) for name, inner in fields}
+                return _records(cls, parts, len(rows))
             case _:
-                return self.read[path].__getitem__ if path in self.read else _unread
+                values = self.read.get(path)
+                return None if values is None else [values[at] for at in rows]
 
     def shown(self, at: int) -> str:
         """The inputs of one row, for a message."""
@@ -140,17 +147,23 @@ class Sample:
         return ", ".join(parts) or "(nothing is read)"
 
 
-def _unread(at: int) -> Any:
-    return NOTHING
-
-
-def _partly(cls: type[Any], parts: dict[str, Any]) -> Any:
-    """A record of which some fields are missing."""
+def _records(cls: type[Any], parts: Mapping[str, list[Any] | None], count: int) -> list[Any]:
+    """Records from their fields. Where a field was not read, it is missing."""
+    read = {name: part for name, part in parts.items() if part is not None}
+    # A class of attrs has nothing in place of a missing field; a dataclass may have its default, and a tuple has no gaps.
+    whole = len(read) == len(parts)
+    if whole or not attrs.has(cls) or issubclass(cls, tuple):
+        read = {name: [NOTHING] * count if part is None else part for name, part in parts.items()}
+    names = tuple(read)
+    rows = zip(*read.values(), strict=True) if names else iter([()] * count)
+    if whole:
+        return [cls(**dict(zip(names, row, strict=True))) for row in rows]
     if issubclass(cls, tuple):
-        return tuple.__new__(cls, parts.values())
-    record = object.__new__(cls)
-    for name, part in parts.items():
-        # A class of attrs has nothing in place of a missing field; a dataclass may have its default.
-        if part is not NOTHING or not attrs.has(cls):
-            object.__setattr__(record, name, part)
-    return record
+        return [tuple.__new__(cls, row) for row in rows]
+    records = []
+    for row in rows:
+        record = object.__new__(cls)
+        for name, value in zip(names, row, strict=True):
+            object.__setattr__(record, name, value)
+        records.append(record)
+    return records

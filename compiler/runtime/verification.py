@@ -47,6 +47,7 @@ from tracetypes.markers import Marker
 from tracetypes.nodes import Apply
 from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
+from tracetypes.trace import StreamType
 
 __all__ = ["FIRST", "Verifier", "outcome", "verified"]
 
@@ -141,30 +142,31 @@ class Verifier:
         """A function that sees the items of a path at each of its traced operators."""
         reads = [None if isinstance(m.traced, Opaque) else Reads.of(m.traced) for m in path]
         names = [self.names[id(mapped.node.op)] for mapped in path]
+        emitters = [_Emitted(mapped.op, mapped.stream) for mapped in path]
 
         def seen(at: int, flow: Flow, emitted: Sequence[Emissions]) -> None:
             read = reads[at]
             rows = None if read is None or read.asks else self.pick(names[at], flow.count)
             if rows is not None and read is not None:
                 with self.timed():
-                    self.stateless(names[at], path[at], read, flow, emitted, rows)
+                    self.stateless(names[at], path[at], read, flow, emitted, emitters[at], rows)
 
         return seen
 
     def stateless(
-        self, name: str, mapped: StatelessStep, read: Reads, flow: Flow, emitted: Sequence[Emissions], rows: Any
+        self, name: str, mapped: StatelessStep, read: Reads, flow: Flow, emitted: Sequence[Emissions], python: _Emitted, rows: Any
     ) -> None:
         """Compare the emissions of an operator for some rows."""
-        op, takes = mapped.op, mapped.takes
-        out: list[Any] = []
-        emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
-        traced = _emissions(emitted, rows)
+        on_item, takes = mapped.op.on_item, mapped.takes
+        traced, count = _emissions(emitted, rows), len(rows)
         sample = read.sample(flow.inputs, rows)
-        key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
-        for at in range(len(rows)):
-            out.clear()
-            raised, _ = outcome(op.on_item, key(at), value(at), emit)
-            self.compare(name, "on_item", traced[at], (raised, list(out)), partial(sample.shown, at))
+        arguments = zip(
+            sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count), strict=True
+        )
+        for at, (key, value) in enumerate(arguments):
+            python.items.clear()
+            raised, _ = outcome(on_item, key, value, python.emit)
+            self.compare(name, "on_item", traced[at], (raised, python.items), partial(sample.shown, at))
 
     def key(
         self, leaf: FromSource, function: Callable[[Any], Any], tree: Tree, inputs: Inputs, keys: Columns, count: int
@@ -206,9 +208,8 @@ class Verifier:
             return
         with self.timed():
             sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
-            value = sample.argument(schema, ("value",))
-            for at in range(len(rows)):
-                self.compare(name, argument, traced[at], outcome(function, value(at)), partial(sample.shown, at))
+            for at, value in enumerate(sample.arguments(schema, ("value",), len(rows))):
+                self.compare(name, argument, traced[at], outcome(function, value), partial(sample.shown, at))
 
     # ------------------------------------------------------------------------------------- keyed operators
 
@@ -263,12 +264,12 @@ class Verifier:
         near = max(last - NEAR, 0)
         mates = np.flatnonzero(groups.of_row[near : last + NEAR] == group)[:GROUP] + near
         whole = len(mates) == int(groups.sizes[group])
-        both = np.union1d(rows, mates)
+        both = np.array(sorted({*rows.tolist(), *mates.tolist()}), np.int64)
         sample, count = read.sample(flow.inputs, both), len(both)
 
-        key, value = sample.argument(takes.key, ("key",)), sample.argument(takes.value, ("value",))
+        keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
         traced = objects(monoid, [take_column(column, both) for column in lifted], count)
-        aggs = [outcome(op.lift, key(at), value(at)) for at in range(count)]
+        aggs = [outcome(op.lift, key, value) for key, value in zip(keys, values, strict=True)]
         for at, python in enumerate(aggs):
             self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
         if whole:
@@ -310,17 +311,16 @@ class Verifier:
         olds, aggs, news, keys = (
             values_of(take(columns, rows), len(rows)) for columns in (closed.old, closed.agg, closed.new, closed.key)
         )
-        out: list[Any] = []
-        emit = conforming_emit(op, keyed.gives, lambda key, value: out.append((key, value)))
+        emitted = _Emitted(op, keyed.gives)
         traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
         for at, (key, old, agg, new) in enumerate(zip(keys, olds, aggs, news, strict=True)):
             updated = outcome(op.update_state, old, agg)
             self.compare(
                 name, "update_state", new, updated, partial("key {!r}, state {!r}, {!r}".format, key, old, agg)
             )
-            out.clear()
-            raised, _ = outcome(op.on_marker, new, key, marker, emit)
-            python = raised, list(out)
+            emitted.items.clear()
+            raised, _ = outcome(op.on_marker, new, key, marker, emitted.emit)
+            python = raised, emitted.items
             self.compare(
                 name, "on_marker", traced[at], python, partial("key {!r}, state {!r}, {}".format, key, new, marker)
             )
@@ -342,6 +342,14 @@ Outcome: TypeAlias = tuple[str | None, Any]
 """What Python raised, else what it answered."""
 
 
+class _Emitted:
+    """What an operator emits in Python, fitted to its stream. ``emit``: for the operator."""
+
+    def __init__(self, op: object, stream: StreamType) -> None:
+        self.items: list[tuple[Any, Any]] = []
+        self.emit = conforming_emit(op, stream, lambda key, value: self.items.append((key, value)))
+
+
 def outcome(function: Callable[..., Any], *args: Any) -> Outcome:
     """What Python answers."""
     try:
@@ -360,8 +368,9 @@ def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
         else:
             # A row may have emitted several times in one column (those that Spark computed).
             first, behind = np.searchsorted(one.rows, rows), np.searchsorted(one.rows, rows, "right")
-            selected = np.concatenate([np.arange(a, b) for a, b in zip(first, behind, strict=True)]).astype(np.int64)
-            at = np.repeat(np.arange(len(rows)), behind - first).tolist()
+            ranges = enumerate(map(range, first.tolist(), behind.tolist()))
+            places = [(number, place) for number, some in ranges for place in some]
+            at, selected = [number for number, _ in places], np.array([place for _, place in places], np.int64)
         if len(selected):
             keys, values = values_of(take(one.key, selected), len(selected)), values_of(take(one.value, selected), len(selected))
             for place, key, value in zip(at, keys, values, strict=True):
@@ -376,19 +385,26 @@ def _bare(kind: Any) -> Any:
 def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
     """Whether two answers are the same, type by type and bit by bit. All NaNs are alike. ``inexact``: floats may differ
     by the order in which they were added."""
-    if type(a) is not type(b):
+    kind = type(a)
+    if kind is not type(b):
         return False
-    if type(a) is float:
+    if _is_plain(kind):
+        return bool(a == b)
+    if kind is float:
         if inexact:
             return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
         return struct.pack("<d", a) == struct.pack("<d", b) or (math.isnan(a) and math.isnan(b))
-    if type(a) is dt.datetime:
+    if kind is dt.datetime:
         return bool(a == b and a.utcoffset() == b.utcoffset())
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
-    cls: Any = type(a)
+    cls: Any = kind
     names = _fields(cls)
     return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)
+
+
+_is_plain: Final = frozenset({int, str, bytes, bool, type(None)}).__contains__
+"""Whether values of a type are the same if they are equal."""
 
 
 @cache

@@ -300,7 +300,7 @@ def children(pid: int) -> list[int]:
 def test_ctrl_c_then_a_kill_of_the_jvm(tmp_path: Path) -> None:
     """One command, three times: each run goes on where the one before it stopped. ``tests/spark/test_recovery.py`` kills the
     driver."""
-    job = Process(tmp_path)
+    job = Process(tmp_path, count=10)  # so many that the second run has not ended when it is killed, on a busy machine either
     running = job.start()
     job.until(running, "batch 1:")
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all processes
