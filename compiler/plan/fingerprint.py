@@ -121,6 +121,7 @@ which the stages tell; what the passes make). Of functions nothing is kept but t
 object that can be called is kept by its values."""
 
 NOTHING = "nothing"
+NO_FUSE = "--no-fuse"
 TELLS = "late rows are told by"
 
 LONG = 100
@@ -146,8 +147,9 @@ class Fingerprint:
         return {"kept": dict(self.kept), "free": dict(self.free)}
 
     def refused(self, new: Fingerprint) -> list[str]:
-        """The changes because of which another plan cannot go on with this checkpoint."""
-        return [*map(self._named, changes(self.kept, new.kept)), *self._swapped(new)]
+        """The changes because of which another plan cannot go on with this checkpoint. What explains many of them is first."""
+        refused = [*map(self._named, changes(self.kept, new.kept)), *self._swapped(new)]
+        return [*(line for line in changes(self.free, new.free) if refused and line.startswith(NO_FUSE)), *refused]
 
     def changed(self, new: Fingerprint) -> list[str]:
         """The changes of a plan that can go on."""
@@ -229,6 +231,8 @@ class _Describer:
         self.kept["blocks are closed"] = "by the driver" if straight else "by stages"
         for stage in plan.stages:
             self.stage(stage, holds=not straight)
+        if not plan.fused:
+            self.free[NO_FUSE] = "given"
         (behind,) = links(plan.region)
         self.free["behind the last stage"] = self.path(behind)
         if self.sends:

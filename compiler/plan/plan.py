@@ -265,7 +265,8 @@ Link: TypeAlias = SourceLink | StageLink | ChannelLink
 class Plan:
     """The input of a backend: stages in topological order, the sink, and the region between the last stage and the
     sink. ``verify_every``: one row of this many is computed in plain Python too (:mod:`.runtime.verification`); 0
-    for none. ``gate``: what stands between the last region and the channel that the plan sends into."""
+    for none. ``gate``: what stands between the last region and the channel that the plan sends into. ``fused``: whether chains of
+    operators are one stage."""
 
     name: str
     stages: tuple[Stage, ...]
@@ -277,6 +278,7 @@ class Plan:
     key_groups: int
     verify_every: int = EVERY
     gate: Gate | None = None
+    fused: bool = True
 
     @property
     def width(self) -> int:

@@ -204,6 +204,7 @@ class _Planner:
             edge=self.types[sink.id],
             parallelism=self.parallelism,
             key_groups=self.key_groups,
+            fused=self.fuse,
         )
 
     def tree(self, top: int) -> tuple[dict[int, int], list[int]]:

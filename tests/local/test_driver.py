@@ -423,9 +423,24 @@ def test_a_chain_that_is_not_fused(tmp_path: Path) -> None:
     assert answers[0][0]
     options: Any = {"inputs": {"web": rows}, "outputs": {"out": str(tmp_path / "out")}, "backend": "local"}
     run_flow(flow, **options, drain=False, fuse=False)
-    with pytest.raises(TraceTypesError) as error:
+    with pytest.raises(TraceTypesError, match=r"\n *--no-fuse: was given, is nothing\n") as error:
         run_flow(flow, **options)
     assert error.value.code == "TT211"
+    options["outputs"] = {"out": str(tmp_path / "other")}
+    run_flow(flow, **options, drain=False)
+    with pytest.raises(TraceTypesError, match=r"graph:\n *--no-fuse: was nothing, is given\n") as error:
+        run_flow(flow, **options, fuse=False)
+    assert error.value.code == "TT211"
+
+
+def test_a_plan_that_is_the_same_unfused_goes_on(tmp_path: Path) -> None:
+    flow = Dataflow("hits")
+    source = flow.source("web", U[Unit, Hit], markers=every(seconds=10, time=lambda hit: hit.ts, delay=10))
+    flow.sink("out", source.through(Mapped()).through(Counted()))
+    rows = [Hit("a", at) for at in range(30)]
+    options: Any = {"inputs": {"web": rows}, "outputs": {"out": str(tmp_path / "out")}, "backend": "local"}
+    run_flow(flow, **options, drain=False)
+    run_flow(flow, **options, fuse=False)
 
 
 def together(planned: Plan) -> dict[object, int]:
