@@ -121,8 +121,8 @@ def plan_of(
     and rejected rows are told of elsewhere; ``once``: analyses of the program that the plan is of; ``beyond``: the silence that
     the readers of its channel need; ``periods``: of sources that send into channels that it reads; ``banded``: such a source has
     markers in band, or a gate joins blocks; ``gate``: in front of the channel that it sends into. ``fuse``: whether a chain of
-    keyed operators is one stage, with the stateless ones around it; otherwise each stage has one operator, those behind a source
-    its first one."""
+    keyed operators is one stage, with the stateless ones around it; otherwise each stage has one operator, and the first one
+    behind a source runs where that is read."""
     planner = _Planner(compiled, parallelism, key_groups, quiet, once or AnalysisCache(), beyond or {}, periods, banded, fuse)
     return attrs.evolve(require(PLAN, planner.run(), "the planner"), gate=gate)
 
