@@ -12,7 +12,7 @@ from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
 
-__all__ = ["BACKENDS", "SCHEDULING", "choices_of", "is_choice", "pairs", "parser", "refuse_unknown"]
+__all__ = ["BACKENDS", "SCHEDULING", "allowed", "is_choice", "pairs", "parser", "refuse_unknown"]
 
 BACKENDS: Final = ("spark", "local")
 
@@ -195,7 +195,7 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
     for name, values in SCHEDULING.items():
         help = f"local backend: {helps[name]} (default: {values[0]})"
         if name in WITH_NUMBER:
-            metavar = "{" + ",".join(choices_of(name)) + "}"
+            metavar = "{" + ",".join(_shown(name)) + "}"
             one.add_argument(f"--{name}", type=partial(_choice, name), metavar=metavar, help=help)
         else:
             one.add_argument(f"--{name}", choices=values, help=help)
@@ -208,9 +208,13 @@ def _scheduling(one: argparse.ArgumentParser) -> None:
     )
 
 
-def choices_of(option: str) -> list[str]:
-    """What an option of scheduling can be, for people."""
+def _shown(option: str) -> list[str]:
     return [f"{one}[:N]" if one in WITH_NUMBER.get(option, ()) else one for one in SCHEDULING[option]]
+
+
+def allowed(option: str) -> str:
+    """What an option of scheduling can be, for people."""
+    return ", ".join(_shown(option)) + (", with N from 1" if option in WITH_NUMBER else "")
 
 
 def is_choice(option: str, value: object) -> bool:
@@ -225,7 +229,7 @@ def is_choice(option: str, value: object) -> bool:
 
 def _choice(option: str, text: str) -> str:
     if not is_choice(option, text):
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices_of(option))}, with N from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {allowed(option)}")
     return text
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 import attrs
 
-from tracetypes.arguments import BACKENDS, SCHEDULING, choices_of, is_choice
+from tracetypes.arguments import BACKENDS, SCHEDULING, allowed, is_choice
 from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.compilation import check_once, extras
@@ -198,8 +198,7 @@ def _scheduling(options: Mapping[str, Any]) -> dict[str, Any]:
         if name == "fuse":
             need_choice(name, value)
         elif not is_choice(name, value):
-            number = ", with N from 1" if name == "heuristic" else ""
-            raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {', '.join(choices_of(name))}{number}")
+            raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {allowed(name)}")
     return scheduling
 
 

@@ -114,10 +114,10 @@ class RowGroup:
 
     def about(self, name: str) -> Any:
         """The file's metadata of a column that is not a struct or list. None if there are none."""
-        return self.by_path.get(name)
+        return self._by_path.get(name)
 
     @cached_property
-    def by_path(self) -> Mapping[str, Any]:
+    def _by_path(self) -> Mapping[str, Any]:
         """The file's metadata of each column. Arrow makes an object for each time that it is asked."""
         group = self.file.metadata.row_group(self.group)
         columns = [group.column(number) for number in range(group.num_columns)]

@@ -223,6 +223,8 @@ class _Planner:
         """The nodes behind which a stage without steps begins, so that the stateless operator that reads them does not run with
         an operator before it: it runs where this stage sends. None if no keyed operator holds items back: then they go
         straight to the sink."""
+        if not any(map(self.is_step, order)):
+            return set()
         runs, feeds = dict[int, bool](), dict[int, bool]()
         """Whether there is an operator at a node or on the way to it; whether a stateless operator reads it."""
         for id in order:
@@ -231,8 +233,6 @@ class _Planner:
             reader = parent.get(id)
             through = reader is not None and isinstance(self.nodes[reader], Split | Gather)
             feeds[id] = reader is not None and (feeds[reader] if through else _is_stateless(self.nodes[reader]))
-        if not any(map(self.is_step, order)):
-            return set()
         return {id for id in order if runs[id] and feeds[id] and not isinstance(self.nodes[id], Split | Gather)}
 
     def is_step(self, id: int) -> bool:

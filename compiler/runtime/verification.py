@@ -388,7 +388,7 @@ def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
     kind = type(a)
     if kind is not type(b):
         return False
-    if _is_plain(kind):
+    if kind in _PLAIN:
         return bool(a == b)
     if kind is float:
         if inexact:
@@ -403,8 +403,8 @@ def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
     return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)
 
 
-_is_plain: Final = frozenset({int, str, bytes, bool, type(None)}).__contains__
-"""Whether values of a type are the same if they are equal."""
+_PLAIN: Final[frozenset[type[Any]]] = frozenset({int, str, bytes, bool, type(None)})
+"""Types whose values are the same if they are equal."""
 
 
 @cache

@@ -148,8 +148,8 @@ def need(interpreter: str, *names: str) -> None:
 
 
 def test_the_first_columns(interpreter: str, tmp_path: Path) -> None:
-    """Where pandas is installed, Arrow imports it for them."""
-    need(interpreter, "attrs", "cloudpickle", "numpy", "pyarrow")
+    """Arrow imports pandas for them."""
+    need(interpreter, "attrs", "cloudpickle", "numpy", "pandas", "pyarrow")
     files = tmp_path / "web"
     files.mkdir()
     for number in range(6):
