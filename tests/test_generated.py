@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from tests.expressions import BOOLEAN, FLOAT, INTEGER, TIMESTAMP, expressions, rows
+from tests.expressions import BOOLEAN, FLOAT, INPUTS, INTEGER, TIMESTAMP, expressions, rows
 from tests.test_simulate import FIRST
 from tests.test_vector import KINDS, coded_columns_of, columns_of, runs, trees
 from tracetypes.compiler.columns import evaluation, generated
-from tracetypes.compiler.columns.column import Column, Struct
+from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows
 from tracetypes.compiler.columns.generated import code_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
@@ -40,6 +41,55 @@ def test_random_trees(tree: Tree, table: list[dict[str, Any]]) -> None:
 @given(trees(), rows(6), st.integers(1, 8), st.integers(0, 99))
 def test_random_trees_over_dictionaries(tree: Tree, table: list[dict[str, Any]], repeat: int, seed: int) -> None:
     runs(tree, table * repeat, coded_columns_of(random.Random(seed)))
+
+
+def with_numbers(names: frozenset[str]) -> Callable[[Sequence[dict[str, Any]]], Callable[[Input], Column]]:
+    """Columns of which some are one value for all rows."""
+
+    def columns(table: Sequence[dict[str, Any]]) -> Callable[[Input], Column]:
+        whole = columns_of(table)
+
+        def find(one: Input) -> Column:
+            if not (table and one.path[1] in names):
+                return whole(one)
+            column = constant(table[0][str(one.path[1])], bare_kind(one.kind))
+            assert column is not None
+            return column
+
+        return find
+
+    return columns
+
+
+def one_value(table: list[dict[str, Any]], names: frozenset[str]) -> list[dict[str, Any]]:
+    """The table with the same values in each row for these names."""
+    return [row | {name: table[0][name] for name in names} for row in table]
+
+
+NAMES = st.frozensets(st.sampled_from([str(one.path[1]) for one in INPUTS]), max_size=4)
+
+
+@MANY
+@given(trees(), rows(6), NAMES, NAMES)
+def test_random_trees_with_numbers(
+    tree: Tree, table: list[dict[str, Any]], names: frozenset[str], others: frozenset[str]
+) -> None:
+    """The second evaluation has the code for what the first has learned; then other columns are numbers."""
+    for some in (names, names, others, names):
+        runs(tree, one_value(table, some), with_numbers(some))
+
+
+@MANY
+@given(st.one_of([expressions(kind, 3) for kind in (BOOLEAN, INTEGER, FLOAT, TIMESTAMP)]), rows(6), NAMES)
+def test_the_same_bits_with_numbers(expr: Any, table: list[dict[str, Any]], names: frozenset[str]) -> None:
+    leaf = Leaf((Emission(None, expr),), expr)
+    inputs, count = with_numbers(names)(one_value(table, names)), len(table)
+    try:
+        expected = evaluation.interpreted(leaf, inputs, count)
+    except Undefined:
+        return
+    for _ in range(2):
+        assert parts_of(evaluation.run(leaf, inputs, count)) == parts_of(expected)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
@@ -104,6 +154,52 @@ def test_code_is_used_where_all_values_are_there(monkeypatch: pytest.MonkeyPatch
     assert isinstance(first.value, Struct)
     assert [part.values.tolist() for part in first.value.parts if isinstance(part, Column)] == [[3, 7], [3, 21]]
     assert (first.rows.tolist(), second.rows.tolist()) == ([0, 2], [1])
+
+
+AT = Input(("marker", "micros"), INTEGER)
+
+AT_MARKER = Branch(
+    Call("lt", (Const(0, INTEGER), Call("add", (A, AT), INTEGER)), BOOLEAN),
+    Leaf((Emission(None, Pack(tuple, (), (Call("floordiv", (AT, Const(1_000_000, INTEGER)), INTEGER), A))),)),
+    Leaf(()),
+)
+
+
+def test_the_time_of_a_marker_is_a_number_in_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once an evaluation node by node has seen that it is one."""
+    table = table_of((1, 0), (-9_000_000, 0), (3, 0))
+    whole = attrs.evolve(AT_MARKER)
+
+    def inputs(leaf: Input) -> Column:
+        return Column(INTEGER, 7_000_000) if leaf is AT else table(leaf)
+
+    def answers() -> Any:
+        (one,) = evaluation.run(whole, inputs, 3).emissions
+        assert isinstance(one.value, Struct)
+        return [part.values if part.scalar else part.values.tolist() for part in one.value.parts if isinstance(part, Column)]
+
+    assert answers() == [7, [1, 3]]
+    monkeypatch.setattr(evaluation, "interpreted", lambda *args: pytest.fail("node by node"))
+    assert answers() == [7, [1, 3]]
+
+
+def test_what_is_a_number_now_and_then_is_none_in_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the code is not written anew again and again."""
+    written: list[frozenset[Any]] = []
+    write = generated.generated
+
+    def noted(tree: Tree, numbers: frozenset[Any]) -> Any:
+        written.append(numbers)
+        return write(tree, numbers)
+
+    monkeypatch.setattr(generated, "generated", noted)
+    leaf, table = Leaf((), attrs.evolve(SUM)), table_of((1, 2), (3, 4))
+    inputs = [table, lambda one: Column(INTEGER, 5) if one is B else table(one)]
+    for turn in range(9):
+        result = evaluation.run(leaf, inputs[turn % 2], 2).result
+        assert isinstance(result, Column)
+        assert result.values.tolist() == ([6, 8] if turn % 2 else [3, 7])
+    assert written == [frozenset(), {B.path}, frozenset()]
 
 
 def test_an_equal_call_is_computed_once() -> None:

@@ -20,7 +20,7 @@ from tracetypes.compiler.columns.column import (
     merged_columns,
 )
 from tracetypes.compiler.columns.expressions import Rows, Run
-from tracetypes.compiler.columns.generated import Reached, code_of, plain_result
+from tracetypes.compiler.columns.generated import Reached, code_of, learn, plain_result
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Input,
@@ -84,19 +84,21 @@ def interpreted(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ra
     """:func:`run`, node by node."""
     with np.errstate(all="ignore"):
         run = Run(inputs)
-        leaves: list[tuple[Leaf, Rows]] = []
-        _walk(tree, Rows(run, count, None, None, None), leaves)
+        rows, leaves = Rows(run, count, None, None, None), list[tuple[Leaf, Rows]]()
+        _walk(tree, rows, leaves)
         reached: list[Reached] = []
-        for leaf, rows in leaves:
-            if not rows.count:
+        for leaf, part in leaves:
+            if not part.count:
                 continue
             if leaf.raises:
-                run.undefined(rows.number(0))
+                run.undefined(part.number(0))
                 continue
             pairs = [
-                (_NOTHING if one.key is None else rows.columns(one.key), rows.columns(one.value)) for one in leaf.emissions
+                (_NOTHING if one.key is None else part.columns(one.key), part.columns(one.value)) for one in leaf.emissions
             ]
-            reached.append((leaf, rows, pairs, None if leaf.result is None else rows.columns(leaf.result)))
+            reached.append((leaf, part, pairs, None if leaf.result is None else part.columns(leaf.result)))
+        if count:
+            learn(tree, rows.inputs)
         run.settle()
     if not reached and any(leaf.result is not None for leaf, _ in leaves):
         first = next(leaf.result for leaf, _ in leaves if leaf.result is not None)

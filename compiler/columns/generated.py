@@ -5,6 +5,7 @@ The code of a tree is right for columns in which every value is there: it looks 
 operation says of its results. Where a value is missing, has no number, or lies in a dictionary, the code gives up and returns
 None; then the tree is evaluated node by node, which says what the first such row is. The operations are those of
 :mod:`.operations` themselves, so both ways compute the same bits. What has no code (texts, tables) is evaluated within the code.
+An input with one value for all rows (the time of a marker) is a number in the code, if the evaluations before had it so.
 
 A tree of two conditions looks like this, where ``rows`` are those that have come so far::
 
@@ -22,7 +23,7 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -34,7 +35,7 @@ from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
 
-__all__ = ["Code", "Reached", "code_of", "generated", "plain_result"]
+__all__ = ["Code", "Reached", "code_of", "generated", "learn", "plain_result"]
 
 Reached: TypeAlias = tuple[Leaf, Rows, list[tuple[Columns, Columns]], Columns | None]
 """A leaf with the rows that came to it, keys and values of its emissions, and its result."""
@@ -60,17 +61,23 @@ _OTHERS: Final = frozenset({"is_null", "least", "greatest", "slice", "has", "loo
 
 _NOTHING: Final = Column(None, None)
 
+Path: TypeAlias = tuple[str | int, ...]
+
+_NO_PATHS: Final[frozenset[Path]] = frozenset()
+
 
 @final
 class _Waiting:
-    """Counts the evaluations of a tree until it gets code."""
+    """Counts the evaluations of a tree until it gets code. ``numbers``: paths of the inputs that had one value for all rows in
+    each evaluation node by node; ``others``: of those that had not."""
 
-    __slots__ = ("calls", "code", "plain", "tree")
+    __slots__ = ("calls", "code", "numbers", "others", "plain", "tree")
 
     def __init__(self, tree: Tree, plain: Plain | None) -> None:
         self.tree = tree
         self.calls = 0
         self.code: Code | None = None
+        self.numbers = self.others = _NO_PATHS
         self.plain = plain
 
 
@@ -127,16 +134,30 @@ def code_of(tree: Tree) -> Code | None:
     if waiting.calls <= CALLS:
         waiting.calls += 1
         if waiting.calls > CALLS:
-            waiting.code = generated(tree)
+            waiting.code = generated(tree, waiting.numbers)
     return waiting.code
 
 
-def generated(tree: Tree) -> Code | None:
-    """The code of a tree; None if it is too large."""
+def learn(tree: Tree, columns: Mapping[Path, Column]) -> None:
+    """Which inputs have one value for all rows. ``columns``: what was read in an evaluation node by node, by path. Code that took
+    an input for something else gave up, and is written anew."""
+    waiting = _waiting(tree)
+    ones = {path for path, column in columns.items() if column.kind is not None and column.scalar}
+    others = waiting.others | (columns.keys() - ones)
+    numbers = (waiting.numbers | ones) - others
+    waiting.others = others
+    if numbers != waiting.numbers:
+        waiting.numbers = numbers
+        if waiting.code is not None:
+            waiting.code = generated(tree, numbers)
+
+
+def generated(tree: Tree, numbers: frozenset[Path] = _NO_PATHS) -> Code | None:
+    """The code of a tree; None if it is too large. ``numbers``: paths of inputs that have one value for all rows."""
     try:
         if sum(1 for _ in _nodes(tree)) > _MOST:
             return None
-        writer = _Writer()
+        writer = _Writer(numbers)
         first = writer.node(tree, frozenset())
     except RecursionError:
         return None
@@ -192,9 +213,10 @@ def _plain_kind(expr: Expr) -> type[Kind] | None:
 
 @final
 class _Writer:
-    """Writes the functions of a tree, one for each node."""
+    """Writes the functions of a tree, one for each node. ``numbers``: paths of inputs that have one value for all rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: frozenset[Path] = _NO_PATHS) -> None:
+        self.numbers = numbers
         self.lines: list[str] = []
         self.space: dict[str, Any] = {
             "Column": Column,
@@ -231,12 +253,14 @@ class _Writer:
 
 @final
 class _Body:
-    """Writes the lines of a function. ``temporaries``: of expressions, by identity, and by operation and operands."""
+    """Writes the lines of a function. ``temporaries``: of expressions, by identity, and by operation and operands; ``ones``:
+    those that are one value for all rows."""
 
     def __init__(self, writer: _Writer, before: frozenset[int]) -> None:
         self.writer, self.before = writer, before
         self.lines: list[str] = []
         self.temporaries: dict[Any, str] = {}
+        self.ones = set[str]()
         self.columns: dict[Any, str] = {}
         self.computed: dict[int, tuple[str, Call]] = {}
         self.count = 0
@@ -256,8 +280,8 @@ class _Body:
         mask = None
         if _plain_kind(condition) is Boolean and not isinstance(condition, Const):
             mask = self.plain(condition)
-        if mask is None:
-            column = self.column(condition)
+        if mask is None or mask in self.ones:
+            mask, column = None, self.column(condition)
         below = {id(one) for side in (tree.then, tree.otherwise) for one in _nodes(side)}
         shared = {at for at in self.computed if at in below}
         for at in shared:
@@ -338,9 +362,15 @@ class _Body:
         match expr:
             case Const(value):
                 column = constant(value, bare_kind(expr.kind))
-                return None if column is None or column.kind is None else self.writer.name("const", column.values)
+                if column is None or column.kind is None:
+                    return None
+                number = self.writer.name("const", column.values)
+                self.ones.add(number)
+                return number
             case Input():
-                return self.array(expr.path, f"rows.input({self.writer.name('input', expr)})", kind)
+                written = f"rows.input({self.writer.name('input', expr)})"
+                content = self.number if expr.path in self.writer.numbers else self.array
+                return content(expr.path, written, kind)
             case Call():
                 if id(expr) in self.before:
                     return self.array(id(expr), f"rows.look({id(expr)})", kind)
@@ -349,8 +379,21 @@ class _Body:
                     if temporary is None:
                         return None
                     self.temporaries[id(expr)] = temporary
-                    self.computed[id(expr)] = temporary, expr
+                    if temporary not in self.ones:
+                        self.computed[id(expr)] = temporary, expr
                 return self.temporaries[id(expr)]
+
+    def number(self, at: Any, written: str, kind: type[Kind]) -> str:
+        """The one value of a column."""
+        if ("number", at) not in self.temporaries:
+            column, number = self.fresh("c"), self.fresh("v")
+            self.lines.append(f"{column} = {written}")
+            self.give_up(f"{column}.valid is not None or {column}.undefined is not None")
+            self.lines.append(f"{number} = {column}.storage")
+            self.give_up(f"not {column}.scalar or type({column}.kind) is not {self.writer.name('type', kind)}")
+            self.temporaries["number", at] = number
+            self.ones.add(number)
+        return self.temporaries["number", at]
 
     def array(self, at: Any, written: str, kind: type[Kind]) -> str:
         """The array of a column that is there already."""
@@ -377,6 +420,11 @@ class _Body:
             return None
         args = [self.plain(arg) for arg in call.args]
         if None in args:
+            return None
+        if self.ones.issuperset(args):
+            self.writer.computes = True
+            return self.number(id(call), f"rows.column({self.writer.name('expr', call)})", kind)
+        if call.op == "if" and args[0] in self.ones:
             return None
         equal = call.op, *args, call.kind
         if equal in self.temporaries:
