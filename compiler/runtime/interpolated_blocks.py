@@ -16,6 +16,7 @@ from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Sorter, codes_of
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.answers import outcome
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit
 from tracetypes.compiler.runtime.interpolation import Emissions, emissions_of
@@ -24,7 +25,7 @@ from tracetypes.compiler.runtime.open_tables import SortedBlocks
 from tracetypes.compiler.runtime.sampled_arguments import Reads
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.stateless import exactly
-from tracetypes.compiler.runtime.verification import Verifier, outcome
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.conformance import conformer
 from tracetypes.records import Float, Integer, Schema

@@ -1,9 +1,9 @@
 """Compares traced answers with plain Python, on a sample of the rows of a run.
 
 If an operator runs as columns, the author's own method is called for the first rows of each worker, and later for one
-row in :attr:`Plan.verify_every`. The place of a row in its source decides whether it is compared, so a retry compares
-the same rows. If the two answers differ, :class:`Difference` ends the epoch before anything of it is committed, and the
-run repeats it with :func:`in_python`.
+row in :attr:`Plan.verify_every`, some near each other at a time. The place of a row in its source decides whether it is compared,
+so a retry compares the same rows. If the two answers differ, :class:`Difference` ends the epoch before anything of it is
+committed, and the run repeats it with :func:`in_python`.
 
 The Python side sees only the fields that the tracer saw the operator read. If it touches another field, that is a
 difference too, because the traced answer cannot depend on it. Tables outside the dataflow are not asked again.
@@ -11,17 +11,14 @@ difference too, because the traced answer cannot depend on it. Tables outside th
 
 from __future__ import annotations
 
-import datetime as dt
-import math
-import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from typing import Any, Final, TypeAlias, final
+from functools import partial
+from itertools import count
+from typing import Any, Final, final
 
-import attrs
 import numpy as np
 
 from tracetypes.canonical import mix
@@ -34,6 +31,7 @@ from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.in_python import names_of
 from tracetypes.compiler.plan.plan import FromSource, Plan, Stage, StatelessStep
+from tracetypes.compiler.runtime.answers import Outcome, alike, all_alike, outcome
 from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.flows import Flow, Inputs, Seen
@@ -49,10 +47,16 @@ from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["FIRST", "Verifier", "outcome", "verified"]
+__all__ = ["APART", "FIRST", "TOGETHER", "Verifier", "verified"]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
+
+TOGETHER: Final = 32
+"""Rows that are compared together. To look at a batch at all costs as much as to compare ten rows of it."""
+
+APART: Final = 1_009
+"""How far from one of these rows the next is. A prime number, so that all are different rows."""
 
 GROUP: Final = 16
 """The most items of one key that are combined in both ways."""
@@ -87,6 +91,7 @@ class Verifier:
         self.every, self.names = plan.verify_every, names_of(plan)
         self.left: dict[str, int] = {}
         self.passed: dict[str, int] = {}
+        self.ahead: dict[str, tuple[int, Iterator[int]]] = {}
         self.reads: dict[int, Reads] = {}
         self.place = 0
         self.rows, self.seconds = 0, 0.0
@@ -102,6 +107,7 @@ class Verifier:
         for part in place:
             self.place = mix(self.place ^ part)
         self.passed.clear()
+        self.ahead.clear()
 
     def counted(self) -> tuple[int, float]:
         """Rows and seconds since the last call."""
@@ -112,20 +118,33 @@ class Verifier:
     def pick(self, name: str, count: int) -> Any | None:
         """Which of the next rows of an operator are compared: int64, ascending; None for none."""
         start = self.passed.get(name, 0)
-        self.passed[name] = start + count
+        end = self.passed[name] = start + count
         left = self.left.get(name, FIRST)
+        if name in self.ahead:
+            due, places = self.ahead[name]
+        else:
+            places = self._places(self.place ^ zlib.crc32(name.encode()))
+            due = next(places)
         rows = list(range(min(left, count)))
         if rows:
             self.left[name] = left - len(rows)
-        seed = self.place ^ zlib.crc32(name.encode())
-        for window in range(start // self.every, (start + count - 1) // self.every + 1):
-            at = window * self.every + mix(seed + window) % self.every - start
-            if len(rows) <= at < count:
-                rows.append(at)
+        while due < end:
+            if due - start >= len(rows):
+                rows.append(due - start)
+            due = next(places)
+        self.ahead[name] = due, places
         if not rows:
             return None
         self.rows += len(rows)
         return np.array(rows, np.int64)
+
+    def _places(self, seed: int) -> Iterator[int]:
+        """The places of the rows that are compared, ascending: of each window as many as are compared together."""
+        size = TOGETHER * self.every
+        for window in count():
+            start, at = window * size, mix(seed + window) % size
+            steps = range(at, at + TOGETHER * APART, APART)
+            yield from (start + step for step in (steps if steps[-1] < size else sorted(step % size for step in steps)))
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -160,13 +179,9 @@ class Verifier:
         on_item, takes = mapped.op.on_item, mapped.takes
         traced, count = _emissions(emitted, rows), len(rows)
         sample = read.sample(flow.inputs, rows)
-        arguments = zip(
-            sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count), strict=True
-        )
-        for at, (key, value) in enumerate(arguments):
-            python.items.clear()
-            raised, _ = outcome(on_item, key, value, python.emit)
-            self.compare(name, "on_item", traced[at], (raised, python.items), partial(sample.shown, at))
+        keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
+        answers = [python.of(on_item, key, value) for key, value in zip(keys, values, strict=True)]
+        self.compare_all(name, "on_item", traced, answers, sample.shown)
 
     def key(
         self, leaf: FromSource, function: Callable[[Any], Any], tree: Tree, inputs: Inputs, keys: Columns, count: int
@@ -208,8 +223,8 @@ class Verifier:
             return
         with self.timed():
             sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
-            for at, value in enumerate(sample.arguments(schema, ("value",), len(rows))):
-                self.compare(name, argument, traced[at], outcome(function, value), partial(sample.shown, at))
+            answers = [outcome(function, value) for value in sample.arguments(schema, ("value",), len(rows))]
+            self.compare_all(name, argument, traced, answers, sample.shown)
 
     # ------------------------------------------------------------------------------------- keyed operators
 
@@ -270,8 +285,7 @@ class Verifier:
         keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
         traced = objects(monoid, [take_column(column, both) for column in lifted], count)
         aggs = [outcome(op.lift, key, value) for key, value in zip(keys, values, strict=True)]
-        for at, python in enumerate(aggs):
-            self.compare(name, "lift", traced[at], python, partial(sample.shown, at))
+        self.compare_all(name, "lift", traced, aggs, sample.shown)
         if whole:
             parts = [take_column(column, np.array([group])) for column in columns]
         else:
@@ -313,17 +327,23 @@ class Verifier:
         )
         emitted = _Emitted(op, keyed.gives)
         traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
-        for at, (key, old, agg, new) in enumerate(zip(keys, olds, aggs, news, strict=True)):
-            updated = outcome(op.update_state, old, agg)
-            self.compare(
-                name, "update_state", new, updated, partial("key {!r}, state {!r}, {!r}".format, key, old, agg)
-            )
-            emitted.items.clear()
-            raised, _ = outcome(op.on_marker, new, key, marker, emitted.emit)
-            python = raised, emitted.items
-            self.compare(
-                name, "on_marker", traced[at], python, partial("key {!r}, state {!r}, {}".format, key, new, marker)
-            )
+        updated = [outcome(op.update_state, old, agg) for old, agg in zip(olds, aggs, strict=True)]
+        self.compare_all(
+            name, "update_state", news, updated, lambda at: f"key {keys[at]!r}, state {olds[at]!r}, {aggs[at]!r}"
+        )
+        answers = [emitted.of(op.on_marker, new, key, marker) for new, key in zip(news, keys, strict=True)]
+        self.compare_all(
+            name, "on_marker", traced, answers, lambda at: f"key {keys[at]!r}, state {news[at]!r}, {marker}"
+        )
+
+    def compare_all(
+        self, name: str, method: str, traced: Sequence[Any], python: Sequence[Outcome], arguments: Callable[[int], str]
+    ) -> None:
+        """Compare the answers for some rows. ``arguments`` returns the input of one of them, as text."""
+        if not any(raised for raised, _ in python) and all_alike(traced, [answer for _, answer in python]):
+            return
+        for at, pair in enumerate(zip(traced, python, strict=True)):
+            self.compare(name, method, *pair, partial(arguments, at))
 
     def compare(
         self, name: str, method: str, traced: Any, python: Outcome, arguments: Callable[[], str], *, inexact: bool = False
@@ -338,24 +358,19 @@ class Verifier:
 
 # ------------------------------------------------------------------------------------------------------ answers
 
-Outcome: TypeAlias = tuple[str | None, Any]
-"""What Python raised, else what it answered."""
-
 
 class _Emitted:
-    """What an operator emits in Python, fitted to its stream. ``emit``: for the operator."""
+    """What an operator emits in Python, fitted to its stream."""
 
     def __init__(self, op: object, stream: StreamType) -> None:
-        self.items: list[tuple[Any, Any]] = []
-        self.emit = conforming_emit(op, stream, lambda key, value: self.items.append((key, value)))
+        self._items: list[tuple[Any, Any]] = []
+        self._emit = conforming_emit(op, stream, lambda key, value: self._items.append((key, value)))
 
-
-def outcome(function: Callable[..., Any], *args: Any) -> Outcome:
-    """What Python answers."""
-    try:
-        return None, function(*args)
-    except Exception as error:
-        return f"raised {type(error).__name__}: {error}", None
+    def of(self, method: Callable[..., None], *args: Any) -> Outcome:
+        """What a method of it raises, else what it emits."""
+        self._items = []
+        raised, _ = outcome(method, *args, self._emit)
+        return raised, self._items
 
 
 def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
@@ -380,37 +395,3 @@ def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
 
 def _bare(kind: Any) -> Any:
     return kind.item if isinstance(kind, Optional) else kind
-
-
-def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
-    """Whether two answers are the same, type by type and bit by bit. All NaNs are alike. ``inexact``: floats may differ
-    by the order in which they were added."""
-    kind = type(a)
-    if kind is not type(b):
-        return False
-    if kind in _PLAIN:
-        return bool(a == b)
-    if kind is float:
-        if inexact:
-            return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
-        return struct.pack("<d", a) == struct.pack("<d", b) or (math.isnan(a) and math.isnan(b))
-    if kind is dt.datetime:
-        return bool(a == b and a.utcoffset() == b.utcoffset())
-    if isinstance(a, tuple | list):
-        return len(a) == len(b) and all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
-    cls: Any = kind
-    names = _fields(cls)
-    return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)
-
-
-_PLAIN: Final[frozenset[type[Any]]] = frozenset({int, str, bytes, bool, type(None)})
-"""Types whose values are the same if they are equal."""
-
-
-@cache
-def _fields(cls: Any) -> tuple[str, ...] | None:
-    """The fields of a class of attrs or a dataclass."""
-    if attrs.has(cls):
-        return tuple(one.name for one in attrs.fields(cls))
-    fields = getattr(cls, "__dataclass_fields__", None)
-    return None if fields is None else tuple(fields)

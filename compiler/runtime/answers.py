@@ -1,0 +1,79 @@
+"""Answers of plain Python, and whether others are the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+__all__ = ["Outcome", "alike", "all_alike", "outcome"]
+
+Outcome: TypeAlias = tuple[str | None, Any]
+"""What Python raised, else what it answered."""
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Outcome:
+    """What Python answers."""
+    try:
+        return None, function(*args)
+    except Exception as error:
+        return f"raised {type(error).__name__}: {error}", None
+
+
+def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
+    """Whether two answers are the same, type by type and bit by bit. All NaNs are alike. ``inexact``: floats may differ
+    by the order in which they were added."""
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind in _PLAIN:
+        return bool(a == b)
+    if kind is float:
+        if inexact:
+            return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
+        return struct.pack("<d", a) == struct.pack("<d", b) or (math.isnan(a) and math.isnan(b))
+    if kind is dt.datetime:
+        return bool(a == b and a.utcoffset() == b.utcoffset())
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
+    cls: Any = kind
+    names = _fields(cls)
+    return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)
+
+
+def all_alike(a: Sequence[Any], b: Sequence[Any], *, inexact: bool = False) -> bool:
+    """Whether the answers of each pair are :func:`alike`. Where all are of one type, they are compared as a whole."""
+    if len(a) != len(b):
+        return False
+    kinds: set[Any] = set(map(type, a))
+    if len(kinds) == 1 and kinds == set(map(type, b)):
+        (kind,) = kinds
+        if kind in _PLAIN:
+            return list(a) == list(b)
+        if kind is list:
+            return [*map(len, a)] == [*map(len, b)] and all_alike([*chain(*a)], [*chain(*b)], inexact=inexact)
+        if kind is tuple and len(sizes := {*map(len, a), *map(len, b)}) == 1 and sizes != {0}:
+            return all(all_alike(x, y, inexact=inexact) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
+        of_fields = kind is not float and kind is not dt.datetime and not issubclass(kind, tuple | list)
+        if of_fields and (names := _fields(kind)) is not None:
+            return all(all_alike([getattr(x, n) for x in a], [getattr(y, n) for y in b], inexact=inexact) for n in names)
+    return all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
+
+
+_PLAIN: Final[frozenset[type[Any]]] = frozenset({int, str, bytes, bool, type(None)})
+"""Types whose values are the same if they are equal."""
+
+
+@cache
+def _fields(cls: Any) -> tuple[str, ...] | None:
+    """The fields of a class of attrs or a dataclass."""
+    if attrs.has(cls):
+        return tuple(one.name for one in attrs.fields(cls))
+    fields = getattr(cls, "__dataclass_fields__", None)
+    return None if fields is None else tuple(fields)
