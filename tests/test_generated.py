@@ -16,10 +16,10 @@ from hypothesis.errors import NoSuchExample
 from tests.expressions import BOOLEAN, FLOAT, INPUTS, INTEGER, TIMESTAMP, expressions, rows
 from tests.test_simulate import FIRST
 from tests.test_vector import KINDS, coded_columns_of, columns_of, runs, trees
-from tracetypes.compiler.columns import evaluation, generated
+from tracetypes.compiler.columns import code_of_trees, evaluation, generated
+from tracetypes.compiler.columns.code_of_trees import code_of
 from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows
-from tracetypes.compiler.columns.generated import code_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
 
 MANY = settings(deadline=None)
@@ -28,7 +28,7 @@ MANY = settings(deadline=None)
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree has code from its first evaluation."""
-    monkeypatch.setattr(generated, "CALLS", 0)
+    monkeypatch.setattr(code_of_trees, "CALLS", 0)
 
 
 @MANY
@@ -192,7 +192,7 @@ def test_what_is_a_number_now_and_then_is_none_in_the_code(monkeypatch: pytest.M
         written.append(numbers)
         return write(tree, numbers)
 
-    monkeypatch.setattr(generated, "generated", noted)
+    monkeypatch.setattr(code_of_trees, "generated", noted)
     leaf, table = Leaf((), attrs.evolve(SUM)), table_of((1, 2), (3, 4))
     inputs = [table, lambda one: Column(INTEGER, 5) if one is B else table(one)]
     for turn in range(9):
@@ -218,7 +218,7 @@ def test_code_gives_up_where_a_row_has_no_value() -> None:
 
 
 def test_a_tree_gets_code_when_it_was_evaluated_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated, "CALLS", 2)
+    monkeypatch.setattr(code_of_trees, "CALLS", 2)
     tree = Leaf((), SUM)
     assert [code_of(tree) is not None for _ in range(4)] == [False, False, True, True]
 

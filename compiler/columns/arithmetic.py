@@ -50,7 +50,7 @@ def bounds(values: Any) -> tuple[int, int]:
 
 
 def some_marked(mask: Any) -> Any:
-    return mask if mask.any() else None
+    return mask if np.logical_or.reduce(mask) else None
 
 
 def add(call: Call, args: list[Any], count: int) -> Made:

@@ -134,17 +134,21 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
     Raises LookupError for a part that was not read.
     """
 
+    by_name: dict[Any, Columns] = dict(arguments)
+
     def find(leaf: Input) -> Column:
-        column: Columns = arguments[cast(str, leaf.path[0])]
+        name, *steps = leaf.path
+        column = by_name[name]
         valid = column.valid
-        for step in leaf.path[1:]:
+        for step in steps:
             if not isinstance(column, Struct):
                 raise LookupError(f"no columns below {leaf.path}")
             part = column.parts[step if isinstance(step, int) else column.names.index(step)]
             if part is None:
                 raise LookupError(f"the field {step} was not read")
             column = part
-            valid = _both(valid, column.valid)
+            if column.valid is not None:
+                valid = _both(valid, column.valid)
         if isinstance(column, Struct):
             return Column(UnitValue(), UNIT, valid)
         return column if valid is column.valid else Column(column.kind, column.storage, valid, column.undefined)

@@ -14,13 +14,14 @@ from typing import Any, Final, final
 import attrs
 import numpy as np
 
+from tracetypes.compiler.columns.code_of_trees import code_of, learn, plain_result
 from tracetypes.compiler.columns.column import (
     Column,
     Columns,
     merged_columns,
 )
 from tracetypes.compiler.columns.expressions import Rows, Run
-from tracetypes.compiler.columns.generated import Reached, code_of, learn, plain_result
+from tracetypes.compiler.columns.generated import Reached
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Input,

@@ -15,15 +15,15 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
         v1, u = add(call_1, [c1.storage, 1], n)
         if u is not None: return False
         v2, u = lt(call_2, [v1, 10], n)
-        yes = flatnonzero(v2)
+        (yes,) = v2.nonzero()
         if len(yes) == n: return node_2(rows, n, leaves)
         if not len(yes): return node_3(rows, n, leaves)
-        return node_2(rows.part(yes), len(yes), leaves) and node_3(rows.part(flatnonzero(~v2)), n - len(yes), leaves)
+        return node_2(rows.part(yes), len(yes), leaves) and node_3(rows.part((~v2).nonzero()[0]), n - len(yes), leaves)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -32,29 +32,40 @@ from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows, Run
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
-from tracetypes.compiler.tracing.expr import Branch, Call, Const, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import (
+    Branch,
+    Call,
+    Const,
+    Expr,
+    Input,
+    Kind,
+    Leaf,
+    Pack,
+    Tree,
+    Undefined,
+    Value,
+    computed,
+)
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
 
-__all__ = ["Code", "Reached", "code_of", "generated", "learn", "plain_result"]
+__all__ = ["NO_PATHS", "Code", "Inputs", "Path", "Reached", "generated"]
 
 Reached: TypeAlias = tuple[Leaf, Rows, list[tuple[Columns, Columns]], Columns | None]
 """A leaf with the rows that came to it, keys and values of its emissions, and its result."""
 
 Inputs: TypeAlias = Callable[[Input], Column]
 
-Plain: TypeAlias = Callable[[Inputs], "Columns | None"]
-
 Code: TypeAlias = Callable[[Inputs, int], "list[Reached] | None"]
 """From inputs and a number of rows, more than 0, to the leaves that rows came to; None where it gives up."""
-
-CALLS: Final = 4
-"""Evaluations of a tree before it gets code."""
 
 _MOST: Final = 400
 """Nodes of a tree that gets code."""
 
 _PLAIN: Final = (Boolean, Integer, Float, Timestamp, Date)
 """Kinds whose columns are numpy arrays."""
+
+_OF_PYTHON: Final = frozenset({Boolean, Integer, Float})
+"""Kinds whose numbers in columns are those of Python."""
 
 _OTHERS: Final = frozenset({"is_null", "least", "greatest", "slice", "has", "lookup"})
 """Operations that look at more than the values of their operands."""
@@ -63,96 +74,10 @@ _NOTHING: Final = Column(None, None)
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_NO_PATHS: Final[frozenset[Path]] = frozenset()
+NO_PATHS: Final[frozenset[Path]] = frozenset()
 
 
-@final
-class _Waiting:
-    """Counts the evaluations of a tree until it gets code. ``numbers``: paths of the inputs that had one value for all rows in
-    each evaluation node by node; ``others``: of those that had not."""
-
-    __slots__ = ("calls", "code", "numbers", "others", "plain", "tree")
-
-    def __init__(self, tree: Tree, plain: Plain | None) -> None:
-        self.tree = tree
-        self.calls = 0
-        self.code: Code | None = None
-        self.numbers = self.others = _NO_PATHS
-        self.plain = plain
-
-
-_MOST_WAITING: Final = 2048
-
-_all_waiting: dict[int, _Waiting] = {}
-"""By the identity of their trees, which they keep alive."""
-
-
-def _waiting(tree: Tree) -> _Waiting:
-    if (waiting := _all_waiting.get(id(tree))) is None:
-        is_plain = isinstance(tree, Leaf) and not tree.raises and not tree.emissions and tree.result is not None
-        waiting = _Waiting(tree, _plain(tree.result) if is_plain else None)  # type: ignore[union-attr, arg-type]
-        if len(_all_waiting) >= _MOST_WAITING:
-            _all_waiting.clear()
-        _all_waiting[id(tree)] = waiting
-    return waiting
-
-
-def _plain(value: Value) -> Plain | None:
-    """What computes a value that is put together from inputs and constants; None for any other."""
-    match value:
-        case Input() as one:
-
-            def find(inputs: Inputs) -> Column | None:
-                column = inputs(one)
-                return column if column.undefined is None else None
-
-            return find
-        case Const(number, kind):
-            column = constant(number, bare_kind(kind))
-            return None if column is None else lambda _: column
-        case Pack(cls, names, parts) if cls is tuple or never_refuses(Record(cls, ())):
-            inner = [_plain(part) for part in parts]
-
-            def together(inputs: Inputs) -> Struct | None:
-                columns = tuple(None if one is None else one(inputs) for one in inner)
-                return None if None in columns else Struct(cls, names, columns)
-
-            return None if None in inner else together
-        case _:
-            return None
-
-
-def plain_result(tree: Tree) -> Plain | None:
-    """What computes the result of a tree that only puts inputs and constants together; None for any other tree. It answers with
-    None where an input has no value in each row."""
-    return _waiting(tree).plain
-
-
-def code_of(tree: Tree) -> Code | None:
-    """The code of a tree; None where it has none, or was not evaluated often enough."""
-    waiting = _waiting(tree)
-    if waiting.calls <= CALLS:
-        waiting.calls += 1
-        if waiting.calls > CALLS:
-            waiting.code = generated(tree, waiting.numbers)
-    return waiting.code
-
-
-def learn(tree: Tree, columns: Mapping[Path, Column]) -> None:
-    """Which inputs have one value for all rows. ``columns``: what was read in an evaluation node by node, by path. Code that took
-    an input for something else gave up, and is written anew."""
-    waiting = _waiting(tree)
-    ones = {path for path, column in columns.items() if column.kind is not None and column.scalar}
-    others = waiting.others | (columns.keys() - ones)
-    numbers = (waiting.numbers | ones) - others
-    waiting.others = others
-    if numbers != waiting.numbers:
-        waiting.numbers = numbers
-        if waiting.code is not None:
-            waiting.code = generated(tree, numbers)
-
-
-def generated(tree: Tree, numbers: frozenset[Path] = _NO_PATHS) -> Code | None:
+def generated(tree: Tree, numbers: frozenset[Path] = NO_PATHS) -> Code | None:
     """The code of a tree; None if it is too large. ``numbers``: paths of inputs that have one value for all rows."""
     try:
         if sum(1 for _ in _nodes(tree)) > _MOST:
@@ -215,15 +140,16 @@ def _plain_kind(expr: Expr) -> type[Kind] | None:
 class _Writer:
     """Writes the functions of a tree, one for each node. ``numbers``: paths of inputs that have one value for all rows."""
 
-    def __init__(self, numbers: frozenset[Path] = _NO_PATHS) -> None:
+    def __init__(self, numbers: frozenset[Path] = NO_PATHS) -> None:
         self.numbers = numbers
         self.lines: list[str] = []
         self.space: dict[str, Any] = {
             "Column": Column,
             "Struct": Struct,
             "Boolean": Boolean,
+            "Undefined": Undefined,
+            "computed": computed,
             "ndarray": np.ndarray,
-            "flatnonzero": np.flatnonzero,
             "where": np.where,
             "nothing": _NOTHING,
         }
@@ -302,11 +228,11 @@ class _Body:
             self.lines.append(f"{mask} = {column}.values")
         return [
             *self.lines,
-            f"yes = flatnonzero({mask})",
+            f"(yes,) = {mask}.nonzero()",
             f"if len(yes) == n: return {then}(rows, n, leaves)",
             f"if not len(yes): return {otherwise}(rows, n, leaves)",
             f"if not {then}(rows.part(yes), len(yes), leaves): return False",
-            f"return {otherwise}(rows.part(flatnonzero(~{mask})), n - len(yes), leaves)",
+            f"return {otherwise}(rows.part((~{mask}).nonzero()[0]), n - len(yes), leaves)",
         ]
 
     def leaf(self, tree: Leaf) -> list[str]:
@@ -395,6 +321,19 @@ class _Body:
             self.ones.add(number)
         return self.temporaries["number", at]
 
+    def of_numbers(self, call: Call, kind: type[Kind], args: list[str]) -> str:
+        """What an operation gives for numbers."""
+        if not {kind, *(_plain_kind(arg) for arg in call.args)} <= _OF_PYTHON or call.op == "if":
+            self.writer.computes = True
+            return self.number(id(call), f"rows.column({self.writer.name('expr', call)})", kind)
+        number = self.fresh("v")
+        self.lines += [
+            f"try: {number} = computed({self.writer.name('call', call)}, [{', '.join(args)}])",
+            "except Undefined: return False",
+        ]
+        self.ones.add(number)
+        return number
+
     def array(self, at: Any, written: str, kind: type[Kind]) -> str:
         """The array of a column that is there already."""
         if ("array", at) not in self.temporaries:
@@ -422,8 +361,7 @@ class _Body:
         if None in args:
             return None
         if self.ones.issuperset(args):
-            self.writer.computes = True
-            return self.number(id(call), f"rows.column({self.writer.name('expr', call)})", kind)
+            return self.of_numbers(call, kind, list(map(str, args)))
         if call.op == "if" and args[0] in self.ones:
             return None
         equal = call.op, *args, call.kind

@@ -137,6 +137,7 @@ class Columnar:
         self.paths = [path for path, _ in leaves(keyed.state)]
         self.kinds = [at.kind for _, at in leaves(keyed.state)]
         self.start = OneRow(keyed.state, self.kinds)
+        self._neutral: list[Column] | None = None
         shape = Shape.of(keyed)
         self.shape = shape.text, dumps(shape)
         self.telling = sorted(range(len(self.kinds)), key=lambda at: isinstance(self.kinds[at], Exact))
@@ -339,12 +340,13 @@ class Columnar:
 
     def _spread(self, aggs: tuple[Column, ...], touched: Any, count: int) -> tuple[Column, ...]:
         """Aggregates for all keys: the identity where nothing has come."""
-        neutral = evaluate(self.keyed.identity, _nothing, 1)
+        if self._neutral is None:
+            neutral = evaluate(self.keyed.identity, _nothing, 1)
+            self._neutral = [full(part.kind, scalar_at(neutral, part.path), 1) for part in self.keyed.monoid.parts]
         columns = []
         places = np.zeros(count, np.int64)
         places[touched] = np.arange(1, len(touched) + 1)
-        for at, part in enumerate(self.keyed.monoid.parts):
-            none = full(part.kind, scalar_at(neutral, part.path), 1)
+        for at, none in enumerate(self._neutral):
             some = [(none, 1), *([(aggs[at], len(touched))] if aggs else [])]
             columns.append(take(concat(some), places))
         return tuple(columns)  # type: ignore[arg-type]

@@ -280,6 +280,6 @@ def objects(monoid: Monoid, parts: Sequence[Column], count: int) -> list[Any]:
 def structured(shape: Value, by_path: dict[tuple[int, ...], Column], path: tuple[int, ...]) -> Columns:
     """Columns put together to a structure; ``path``: the place in the whole."""
     if isinstance(shape, Pack):
-        parts = tuple(structured(part, by_path, (*path, at)) for at, part in enumerate(shape.parts))
-        return Struct(shape.cls, shape.names, parts)
+        parts = [structured(part, by_path, (*path, at)) for at, part in enumerate(shape.parts)]
+        return Struct(shape.cls, shape.names, tuple(parts))
     return by_path[path]

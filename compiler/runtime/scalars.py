@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +86,9 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
 
 def full(kind: Kind | None, column: Column, count: int) -> Column:
     """The column of that kind as an array of ``count`` rows."""
+    of_its_kind = type(column.kind) is type(kind) and type(kind) in _NUMBERS and type(column.storage) is np.ndarray
+    if of_its_kind and column.valid is None and column.undefined is None:
+        return column
     bare: Any = kind.item if isinstance(kind, Optional) else kind
     optional = isinstance(kind, Optional)
     if column.kind is None:
@@ -103,6 +106,9 @@ def full(kind: Kind | None, column: Column, count: int) -> Column:
     elif column.scalar:
         values = pa.repeat(values, count) if isinstance(bare, String) else np.full(count, values, dtype_of(bare))
     return Column(bare, values, column.valid)
+
+
+_NUMBERS: Final = frozenset({Boolean, Integer, Float})
 
 
 def _zeros(kind: Kind | None, count: int) -> Any:

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never, final
 
 import attrs
@@ -71,6 +71,7 @@ __all__ = [
     "Tree",
     "Undefined",
     "Value",
+    "computed",
     "evaluate",
     "run",
 ]
@@ -230,7 +231,11 @@ def _call(call: Call, inputs: Callable[[Input], Any], results: dict[int, Any]) -
     if call.op == "if":
         condition, then, otherwise = call.args
         return _evaluate(then if _evaluate(condition, inputs, results) else otherwise, inputs, results)
-    args = [_evaluate(arg, inputs, results) for arg in call.args]
+    return computed(call, [_evaluate(arg, inputs, results) for arg in call.args])
+
+
+def computed(call: Call, args: Sequence[Any]) -> Any:
+    """What an operation (not ``if``) gives for these values of its arguments. Raises :class:`Undefined`."""
     try:
         if call.op == "has":
             return args[0] in _table(call)
