@@ -273,14 +273,11 @@ def _sampled(path: str, start: int, end: int) -> str:
 def _sample(path: str, tell: Callable[[bytes], None]) -> None:
     """The footer of a Parquet file, and some places before it."""
     with open(path, "rb", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 8))
-        footer = min(size, FOOTER, int.from_bytes(file.read(4), "little") + 8)
+        size, number = file.seek(0, os.SEEK_END), file.fileno()
+        footer = min(size, FOOTER, int.from_bytes(os.pread(number, 4, max(0, size - 8)), "little") + 8)
         for at in range(SAMPLES):
-            file.seek((size - footer) * at // SAMPLES)
-            tell(file.read(SAMPLE))
-        file.seek(size - footer)
-        tell(file.read(footer))
+            tell(os.pread(number, SAMPLE, (size - footer) * at // SAMPLES))
+        tell(os.pread(number, footer, size - footer))
 
 
 def proof(path: str, parts: int, start: int, end: int) -> str:

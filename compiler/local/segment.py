@@ -30,7 +30,7 @@ from tracetypes.compiler.local.inputs import LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.settled import SETTLED, Settling
-from tracetypes.compiler.local.shards import adopt_shards
+from tracetypes.compiler.local.shards import adopt_shards, shards_of
 from tracetypes.compiler.local.streams import StreamSplits
 from tracetypes.compiler.local.worker_process import WorkerDied
 from tracetypes.compiler.local.workers import Workers
@@ -129,9 +129,10 @@ class LocalSegment:
         self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
         in_plain = {one.operator for one in store.differences}
-        adopt_shards(self.log, self.plan, self.options.tasks(self.plan.width))
+        shards = shards_of(self.plan, self.options.tasks(self.plan.width))
+        adopt_shards(self.log, self.plan, shards)
         plan = in_python(self.plan, in_plain)
-        workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states)
+        workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards)
         settling, freed = Settling(), FreedMemory()
         try:
             number = self.log.ended + 1

@@ -25,7 +25,8 @@ __all__ = ["Workers"]
 
 
 class Workers:
-    """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts."""
+    """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts.
+    ``shards``: how many they are in."""
 
     def __init__(
         self,
@@ -35,7 +36,9 @@ class Workers:
         channels: Mapping[str, LocalChannelReader],
         delivery: Delivery,
         load: Callable[[], Iterable[tuple[ShardId, Sequence[Part]]]],
+        shards: int,
     ) -> None:
+        self.shards = shards
         self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
         self.contents = {name: one.channel.contents for name, one in channels.items()}
         self.pool, self.cost = WorkerPool(), Cost()
@@ -48,7 +51,7 @@ class Workers:
         if self.driver is not None:
             self.driver.close()
         self.pool.renew()
-        self.plan = shards = in_shards(plan, self.options.tasks(plan.width))
+        self.plan = shards = in_shards(plan, self.shards)
         self.states = States(dict(self.load()))
         own = threading.local()
 

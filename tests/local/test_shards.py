@@ -16,7 +16,7 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.local import shards
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.log import stage_states
-from tracetypes.compiler.local.shards import in_shards
+from tracetypes.compiler.local.shards import shards_of
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.store.inspection import open_all, states
 from tracetypes.compiler.store.state_summary import keys_of
@@ -96,4 +96,4 @@ def test_a_checkpoint_shows_key_groups(tmp_path: Path, width: int) -> None:
 
 @pytest.mark.parametrize(("width", "groups", "shards"), [(1, 16, 1), (2, 16, 4), (3, 16, 8), (1, 7, 1), (2, 7, 7), (8, 8, 8)])
 def test_a_key_group_lies_in_one_shard(width: int, groups: int, shards: int) -> None:
-    assert in_shards(plan(check(clicks()), parallelism=width, key_groups=groups), width).key_groups == shards
+    assert shards_of(plan(check(clicks()), parallelism=width, key_groups=groups), width) == shards

@@ -1,0 +1,105 @@
+"""How many keys can come to a stage, as far as the functions of its sources and operators tell: a key that is looked up in a
+table of campaigns is one of its campaigns. Rows that run in Python may have others, so this decides what pays, no more."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Pack, Tree, Value
+from tracetypes.records import Boolean, EnumOf, UnitValue
+
+__all__ = ["most_keys"]
+
+
+def most_keys(stage: Stage) -> int | None:
+    """The most different keys that can come to a stage; None if nothing tells."""
+    if (few := _of_kind(stage.takes.key)) is not None:
+        return few
+    return _sum(_of_link(link) for link in links(stage.region))
+
+
+def _of_link(link: Link) -> int | None:
+    for step in reversed(link.path):
+        if isinstance(step.traced, Opaque):
+            return None
+        keys = {id(one.key): one.key for leaf in _leaves(step.traced) for one in leaf.emissions if one.key is not None}
+        if not all(isinstance(key, Input) and key.path == ("key",) for key in keys.values()):
+            return _sum(map(_of_value, keys.values()))
+    leaf = link.leaf
+    if not isinstance(leaf, FromSource) or isinstance(leaf.traced_key, Opaque):
+        return None
+    results = {id(one.result): one.result for one in _leaves(leaf.traced_key) if one.result is not None}
+    return _sum(map(_of_value, results.values()))
+
+
+def _leaves(tree: Tree) -> Iterator[Leaf]:
+    pending = [tree]
+    while pending:
+        match pending.pop():
+            case Branch(then=then, otherwise=otherwise):
+                pending += [then, otherwise]
+            case Leaf() as leaf:
+                yield leaf
+
+
+def _of_value(value: Value) -> int | None:
+    """How many values an expression can have."""
+    match value:
+        case Const():
+            return 1
+        case Pack(parts=parts):
+            return _product(map(_of_value, parts))
+        case Call(op="lookup", table=Mapping() as table, path=path):
+            return _entries(table, path)
+        case Call(op="mod", args=(_, Const(int() as divisor))):
+            return abs(divisor)
+        case Call(op="if", args=(_, then, otherwise)):
+            return _sum([_of_value(then), _of_value(otherwise)])
+        case _:
+            return _of_kind(value.kind)
+
+
+def _of_kind(kind: Any) -> int | None:
+    match kind:
+        case UnitValue():
+            return 1
+        case Boolean():
+            return 2
+        case EnumOf(cls=cls):
+            members: type[enum.Enum] = cls
+            return len(members)
+        case _:
+            return None
+
+
+def _entries(table: Mapping[Any, Any], path: tuple[str | int, ...]) -> int | None:
+    """How many different values a table has at a place in its rows."""
+    rows: Iterable[Any] = table.values()
+    for step in path:
+        rows = [getattr(row, step) if isinstance(step, str) else row[step] for row in rows]
+    try:
+        return len(set(rows))
+    except TypeError:
+        return len(table)
+
+
+def _sum(some: Iterable[int | None]) -> int | None:
+    total = 0
+    for one in some:
+        if one is None:
+            return None
+        total += one
+    return total
+
+
+def _product(some: Iterable[int | None]) -> int | None:
+    total = 1
+    for one in some:
+        if one is None:
+            return None
+        total *= one
+    return total

@@ -1,0 +1,168 @@
+"""How many keys can come to a stage, where the functions of a dataflow tell."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.expressions import BOOLEAN, INTEGER, STRING, expressions, rows
+from tests.test_vector import expected
+from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, OpStateless, Stream, U, check, every
+from tracetypes.compiler.local.shards import shards_of
+from tracetypes.compiler.plan.key_bound import _of_value, most_keys
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.tracing.expr import Call, Const, Expr, Undefined
+from tracetypes.stdlib import aggregate, count
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+    BLUE = "blue"
+
+
+@attrs.frozen
+class Row:
+    name: str
+    number: int
+    colour: Colour
+    good: bool
+    ts: int
+
+
+COUNTRY_OF = {f"name {at}": f"country {at % 30}" for at in range(200)}
+
+NAMES = every(seconds=10, time=lambda row: row.ts)
+
+
+@attrs.frozen
+class ByCountry(OpStateless[str, Row, str, Row]):
+    def on_item(self, key: str, value: Row, emit: Emit[str, Row]) -> None:
+        if value.name in COUNTRY_OF:
+            emit(COUNTRY_OF[value.name], value)
+
+
+@attrs.frozen
+class Good(OpStateless[str, Row, str, Row]):
+    def on_item(self, key: str, value: Row, emit: Emit[str, Row]) -> None:
+        if value.good:
+            emit(key, value)
+
+
+@attrs.frozen
+class ByName(OpStateless[str, Row, str, Row]):
+    def on_item(self, key: str, value: Row, emit: Emit[str, Row]) -> None:
+        emit(value.name, value)
+
+
+@attrs.frozen
+class InPython(OpStateless[str, Row, str, Row]):
+    """It cannot be traced."""
+
+    def on_item(self, key: str, value: Row, emit: Emit[str, Row]) -> None:
+        emit("".join(sorted(value.name)), value)
+
+
+def flow(key_type: Any, key: Callable[[Row], Any], *between: OpStateless[Any, Any, Any, Any]) -> Dataflow:
+    made = Dataflow("flow")
+    stream: Stream[Any] = made.source("rows", U[key_type, Row], key=key, markers=NAMES)
+    for one in between:
+        stream = stream.through(one)
+    made.sink("counts", stream.through(aggregate(count())))
+    return made
+
+
+FLOWS: dict[str, tuple[Dataflow, int | None]] = {
+    "text": (flow(str, lambda row: row.name), None),
+    "a number": (flow(int, lambda row: row.number), None),
+    "a remainder": (flow(int, lambda row: row.number % 7), 7),
+    "a truth": (flow(bool, lambda row: row.good), 2),
+    "a member of an enum": (flow(Colour, lambda row: row.colour), 3),
+    "one of two texts": (flow(str, lambda row: "a" if row.good else "b"), 2),
+    "a table": (flow(str, lambda row: row.name, ByCountry()), 30),
+    "a table, and a filter": (flow(str, lambda row: row.name, ByCountry(), Good()), 30),
+    "a filter, and a table": (flow(str, lambda row: row.name, Good(), ByCountry()), 30),
+    "a table, and something else": (flow(str, lambda row: row.name, ByCountry(), ByName()), None),
+    "Python": (flow(str, lambda row: row.name, ByCountry(), InPython()), None),
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_keys_of_a_stage(name: str) -> None:
+    made, most = FLOWS[name]
+    (stage,) = plan(check(made)).stages
+    assert most_keys(stage) == most
+
+
+@pytest.mark.parametrize(("name", "shards"), [("text", 4), ("a table", 1), ("a truth", 1), ("Python", 4)])
+def test_few_keys_stay_in_one_shard(name: str, shards: int) -> None:
+    made = plan(check(FLOWS[name][0]), parallelism=2)
+    assert shards_of(made, 2) == shards
+    assert shards_of(made, 1) == 1
+
+
+def test_no_shard_has_fewer_keys_than_columns_are_worth() -> None:
+    made = plan(check(flow(int, lambda row: row.number % 200)), parallelism=4)
+    assert [shards_of(made, tasks) for tasks in (1, 2, 4)] == [1, 4, 4]
+    some = plan(check(flow(int, lambda row: row.number % 130)), parallelism=4)
+    assert shards_of(some, 4) == 2
+
+
+def test_what_runs_python_in_the_stage_or_behind_it_has_shards() -> None:
+    """It takes longer than the shards cost."""
+    in_stage, behind = Dataflow("flow"), Dataflow("flow")
+    stream: Stream[Any] = in_stage.source("rows", U[bool, Row], key=lambda row: row.good, markers=NAMES)
+    in_stage.sink("counts", stream.through(Letters()))
+    assert shards_of(plan(check(in_stage), parallelism=2), 2) == 4
+    stream = behind.source("rows", U[bool, Row], key=lambda row: row.good, markers=NAMES)
+    behind.sink("counts", stream.through(aggregate(count())).through(Slow()))
+    assert shards_of(plan(check(behind), parallelism=2), 2) == 4
+
+
+@attrs.frozen
+class Letters(OpKeyedUnordered[bool, Row, str, int, int, int]):
+    def lift(self, key: bool, value: Row) -> int:
+        return 1
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, a: int, b: int) -> int:
+        return a + b
+
+    def initial_state(self) -> int:
+        return 0
+
+    def update_state(self, state: int, agg: int) -> int:
+        return state + agg
+
+    def on_marker(self, new_state: int, key: bool, marker: Marker, emit: Emit[str, int]) -> None:
+        emit("".join(sorted(str(key))), new_state)
+
+
+@attrs.frozen
+class Slow(OpStateless[bool, int, str, int]):
+    def on_item(self, key: bool, value: int, emit: Emit[str, int]) -> None:
+        emit("".join(sorted(str(key))), value)
+
+
+@given(st.lists(st.one_of([expressions(kind, 3) for kind in (BOOLEAN, INTEGER, STRING)]), max_size=3), rows(20))
+def test_no_expression_has_more_values(some: list[Expr], table: list[dict[str, Any]]) -> None:
+    """Those that no function bounds are bound here: by a remainder, and by a choice of two constants."""
+    bound: list[Expr] = [*some, *(Call("mod", (one, Const(3, INTEGER)), INTEGER) for one in some if one.kind == INTEGER)]
+    bound += [Call("if", (one, Const(1, INTEGER), Const(2, INTEGER)), INTEGER) for one in some if one.kind == BOOLEAN]
+    for one in bound:
+        values = set()
+        for row in table:
+            try:
+                values.add(expected(one, row))
+            except Undefined:
+                continue
+        most = _of_value(one)
+        assert most is None or len(values) <= most
