@@ -440,10 +440,10 @@ def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> 
 
 @given(st.integers(0, 99), st.lists(st.integers(0, 4)), st.sampled_from([0, groups.FEW]))
 def test_runs_are_those_of_numpy(seed: int, sizes: list[int], few: int) -> None:
-    values = np.arange(seed, seed + len(sizes))
+    values, starts = np.arange(seed, seed + len(sizes)), np.cumsum([0, *sizes], dtype=np.int64)[:-1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "FEW", few)
-        assert in_runs(values, sizes).tolist() == np.repeat(values, sizes).tolist()
+        assert in_runs(values, starts, sum(sizes)).tolist() == np.repeat(values, sizes).tolist()
 
 
 def test_keys_beside_blocks_far_apart_are_looked_up_in_a_table() -> None:

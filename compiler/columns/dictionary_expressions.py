@@ -21,12 +21,17 @@ def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any) -> Column:
 
 def shared_codes(columns: Sequence[Column]) -> Any:
     """The codes that all columns except scalars share. None if the entries cannot be used."""
-    encoding = [column.encoding for column in columns if not column.scalar]
-    if not encoding or encoding[0] is None:
-        return None
-    first = encoding[0]
-    same = all(x is not None and x.codes is first.codes and len(x.dictionary) == len(first.dictionary) for x in encoding)
-    return first.codes if same else None
+    first: DictionaryEncoded | None = None
+    for column in columns:
+        if column.scalar:
+            continue
+        if (encoding := column.encoding) is None:
+            return None
+        if first is None:
+            first = encoding
+        elif encoding.codes is not first.codes or len(encoding.dictionary) != len(first.dictionary):
+            return None
+    return None if first is None else first.codes
 
 
 def dictionary_values(column: Column) -> Any:

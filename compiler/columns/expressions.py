@@ -172,16 +172,17 @@ class Rows:
             return self.choose(self.operand(condition), self.column(then), self.column(otherwise))
         args = [self.operand(arg) for arg in call.args]
         undefined = None
-        alone = True
+        alone = of_one_kind = True
+        first = args[0].kind
         for arg in args:
             if arg.undefined is not None:
                 undefined = either_mask(undefined, arg.undefined)
             alone = alone and arg.scalar
+            of_one_kind = of_one_kind and type(arg.kind) is type(first)
         if call.table is not None:
             return self.table(call, call.table, args[0], undefined)
-        first = args[0].kind
         act = ACTS.get((op, type(first))) or ACTS.get((op, None))
-        if act is None or (op in OF_ONE_KIND and any(type(arg.kind) is not type(first) for arg in args)):
+        if act is None or (op in OF_ONE_KIND and not of_one_kind):
             return undefined_column(call.kind, self.count)
         count = self.count
         if alone:

@@ -27,7 +27,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["Groups", "codes_of", "groups_of", "in_runs", "is_one_number", "one_number"]
+__all__ = ["Groups", "codes_of", "from_zero", "groups_of", "in_runs", "is_one_number", "one_number"]
 
 NARROW = 1 << 16
 """Numbers of this range are codes as they are, however few there are."""
@@ -46,14 +46,20 @@ def is_one_number(numbers: Any) -> bool:
     return len(numbers) > 0 and numbers.strides == (0,)
 
 
-def in_runs(values: Any, sizes: Any) -> Any:
-    """Each value (int64) as often as its size says. A few are written slice by slice: other threads run meanwhile, and not while
-    ``np.repeat`` does."""
+def from_zero(places: Any) -> Any:
+    """A zero, and then the places (int64)."""
+    whole = np.zeros(len(places) + 1, np.int64)
+    whole[1:] = places
+    return whole
+
+
+def in_runs(values: Any, starts: Any, count: int) -> Any:
+    """``count`` rows: each value (int64) from its start on (int64, ascending, the first 0), up to the next one. A few are written
+    slice by slice: other threads run meanwhile, and not while ``np.repeat`` does."""
     if len(values) > FEW:
-        return np.repeat(values, sizes)
-    stops = np.cumsum(sizes).tolist()
-    out = np.empty(stops[-1] if stops else 0, np.int64)
-    for value, start, stop in zip(values.tolist(), [0, *stops], stops, strict=False):
+        return np.repeat(values, np.diff(starts, append=count))
+    out, bounds = np.empty(count, np.int64), [*starts.tolist(), count]
+    for value, start, stop in zip(values.tolist(), bounds, bounds[1:], strict=False):
         out[start:stop] = value
     return out
 
@@ -176,12 +182,13 @@ def _of_integers(values: Any, count: int) -> tuple[Any, int]:
     span = high - low + 1
     if span <= NARROW:
         return values - low, span
-    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
-    if 16 * len(starts) < count:
+    (before,) = (values[1:] != values[:-1]).nonzero()
+    if 16 * len(before) < count:
         # Neighbours are mostly equal, as blocks are of rows in the order of their times. Two blocks a second apart are a million
         # numbers, which would not fit beside those of a key.
-        codes, number = _of_integers(values[np.concatenate(([0], starts))], len(starts) + 1)
-        return in_runs(codes, np.diff(starts, prepend=0, append=count)), number
+        starts = from_zero(before + 1)
+        codes, number = _of_integers(values[starts], len(starts))
+        return in_runs(codes, starts, count), number
     if span <= 4 * count:
         return values - low, span
     # Differences of numbers that lie further apart would wrap.

@@ -119,7 +119,7 @@ def _by_hash(octets: Any) -> tuple[Any, int] | None:
 def _by_table(table: FixedWidthTable, texts: Any, octets: Any) -> tuple[Any, int]:
     """The numbers, and how many there are, of texts of which most are in a table."""
     places, number = table.places(octets), len(table)
-    missing = np.flatnonzero(places < 0)
+    (missing,) = (places < 0).nonzero()
     if len(missing):
         codes, more = _by_arrow(texts.take(pa.array(missing)))
         # Otherwise a new table costs more than it saves.

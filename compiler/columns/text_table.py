@@ -53,7 +53,7 @@ def of_one_length(texts: Any, least: int, most: int) -> Any:
     _, offsets, data = texts.buffers()
     count, ends = len(texts), np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     width = int(ends[1] - ends[0])
-    if not least <= width <= most or int(ends[-1]) - int(ends[0]) != width * count or (np.diff(ends) != width).any():
+    if not least <= width <= most or int(ends[-1]) - int(ends[0]) != width * count or (ends[1:] - ends[:-1] != width).any():
         return None
     return np.frombuffer(data, np.uint8, width * count, int(ends[0])).reshape(count, width)
 
@@ -173,7 +173,7 @@ class FixedWidthTable:
         """int32: where a text of the hash is, if it is anywhere."""
         (factor, shift, slots), *others = self.levels
         places = slots.take(_slots_of(hashes, factor, shift), mode="clip")
-        contested = np.flatnonzero(places == CONTESTED) if others else ()
+        contested = (places == CONTESTED).nonzero()[0] if others else ()
         for factor, shift, slots in others:
             if not len(contested):
                 break

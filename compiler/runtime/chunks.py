@@ -14,7 +14,7 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.columns.groups import groups_of, in_runs, one_number
+from tracetypes.compiler.columns.groups import from_zero, groups_of, in_runs, one_number
 from tracetypes.compiler.columns.text_sums import text_sums
 from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
@@ -124,8 +124,7 @@ class PlacedChunk:
             return one_number(int(self.ends[0]), len(rows))
         if self.starts is None or not in_order(rows):
             return self.ends[rows]
-        sizes = np.diff(np.searchsorted(rows, self.starts[1:]), prepend=0, append=len(rows))
-        return in_runs(self.ends[self.starts], sizes)
+        return in_runs(self.ends[self.starts], from_zero(rows.searchsorted(self.starts[1:])), len(rows))
 
     @property
     def at(self) -> Any:
@@ -189,9 +188,10 @@ def _ends(how: EventTime, times: Any, first: int, last: int) -> tuple[Any, Any]:
         return one_number(blocks.stop * how.period, len(times)), np.zeros(1, np.int64)
     if len(blocks) * LONG <= len(times):
         bounds = (np.arange(len(blocks), dtype=np.int64) + (blocks.start + 1)) * how.period
-        starts = np.concatenate(([0], np.searchsorted(times, bounds[:-1])))
-        sizes = np.diff(starts, append=len(times))
-        return in_runs(bounds, sizes), starts[sizes > 0]
+        starts = from_zero(times.searchsorted(bounds[:-1]))
+        filled = np.ones(len(starts), np.bool_)  # the last block is
+        np.less(starts[:-1], starts[1:], out=filled[:-1])
+        return in_runs(bounds, starts, len(times)), starts[filled]
     ends = times // how.period
     ends += 1
     ends *= how.period

@@ -259,7 +259,7 @@ class Columnar:
     def _windows(self, due: Combined, ends: list[int], out: Callable[[int, Columns, Columns, int], None]) -> None:
         """Close blocks that are whole windows: each key starts anew."""
         start = self._fresh(self.op.initial_state())
-        starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
+        starts = [*due.ends.searchsorted(ends).tolist(), len(due)]
         for end, first, last in zip(ends, starts, starts[1:], strict=False):
             count = last - first
             if count:
@@ -322,7 +322,7 @@ class Columnar:
         count = state.count
         if due is None:
             return np.zeros(0, np.int64), [0] * (len(ends) + 1), [count] * len(ends)
-        starts = [*np.searchsorted(due.ends, ends, "left").tolist(), len(due)]
+        starts = [*due.ends.searchsorted(ends).tolist(), len(due)]
         keys = concat([(state.keys, count), (due.keys, len(due))]) if count else due.keys
         groups = groups_of(keys, count + len(due))
         new = np.sort(groups.first[groups.first >= count])  # the rows with which new keys come
