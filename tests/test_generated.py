@@ -202,6 +202,35 @@ def test_what_is_a_number_now_and_then_is_none_in_the_code(monkeypatch: pytest.M
     assert written == [frozenset(), {B.path}, frozenset()]
 
 
+def test_what_another_thread_learns_while_code_is_written_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = generated.generated
+    leaf, table = Leaf((), attrs.evolve(SUM)), table_of((1, 2), (3, 4))
+
+    def inputs(one: Input) -> Column:
+        return Column(INTEGER, 5) if one is B else table(one)
+
+    def meanwhile(tree: Tree, numbers: frozenset[Any]) -> Any:
+        monkeypatch.setattr(code_of_trees, "generated", write)
+        evaluation.interpreted(leaf, inputs, 2)
+        return write(tree, numbers)
+
+    monkeypatch.setattr(code_of_trees, "generated", meanwhile)
+    for _ in range(2):
+        evaluation.run(leaf, inputs, 2)
+    monkeypatch.setattr(evaluation, "interpreted", lambda *args: pytest.fail("node by node"))
+    result = evaluation.run(leaf, inputs, 2).result
+    assert isinstance(result, Column)
+    assert result.values.tolist() == [6, 8]
+
+
+def test_a_side_of_a_choice_by_a_number_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    early = Call("lt", (AT, Const(9_000_000, INTEGER)), BOOLEAN)
+    leaf = Leaf((), Call("if", (early, Call("floordiv", (A, B), INTEGER), Const(0, INTEGER)), INTEGER))
+    writer = generated._Writer(frozenset({AT.path}))
+    writer.node(leaf, frozenset())
+    assert not any("= act_" in line for line in writer.lines)
+
+
 def test_an_equal_call_is_computed_once() -> None:
     writer = generated._Writer()
     writer.node(TREE, frozenset())
@@ -226,6 +255,17 @@ def test_a_tree_gets_code_when_it_was_evaluated_a_few_times(monkeypatch: pytest.
 def test_a_large_tree_has_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generated, "_MOST", 4)
     assert generated.generated(TREE) is None
+
+
+def test_a_tree_whose_parts_are_shared_is_found_too_large_at_once() -> None:
+    """Each level has the one below twice: as often as they are met they are two to the power of sixty."""
+    doubled: Any = A
+    whole: Tree = Leaf((), A)
+    for _ in range(60):
+        doubled = Call("add", (doubled, doubled), INTEGER)
+        whole = Branch(Call("lt", (A, B), BOOLEAN), whole, whole)
+    assert generated.generated(Leaf((), doubled)) is None
+    assert generated.generated(whole) is None
 
 
 def caught() -> bool:

@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.sampled_arguments import NOTHING, Sample, Unread
-from tracetypes.compiler.runtime.verification import APART, FIRST, TOGETHER, Verifier
+from tracetypes.compiler.runtime.verification import ALONE, APART, FIRST, TOGETHER, Verifier
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.interpreter import interpret_rows
 from tracetypes.records import UNIT, UnitValue
@@ -277,14 +277,16 @@ def test_functions_of_a_source(argument: str, other: Callable[[Event], int]) -> 
 # ----------------------------------------------------------------------------------------------------- sampling
 
 
-@given(st.lists(st.integers(0, 700), max_size=12), st.integers(1, 500), st.integers(0, 5))
-def test_the_same_rows_however_they_are_cut(counts: list[int], every_: int, place: int) -> None:
+@given(st.lists(st.integers(0, 700), max_size=12), st.integers(1, 500), st.integers(0, 5), st.booleans())
+def test_the_same_rows_however_they_are_cut(counts: list[int], every_: int, place: int, alone: bool) -> None:
     planned = attrs.evolve(PLANNED, verify_every=every_)
     name = next(iter(names_of(planned).values()))
 
     def picked(cut: list[int]) -> list[int]:
         verifier = Verifier(planned)
         verifier.left[name] = 0
+        if not alone:
+            verifier.alone[name] = 0
         verifier.start(place, 7)
         found, at = list[int](), 0
         for count in cut:
@@ -296,9 +298,10 @@ def test_the_same_rows_however_they_are_cut(counts: list[int], every_: int, plac
     whole = picked([sum(counts)])
     assert picked(counts) == whole
     assert sorted(set(whole)) == whole
-    size = TOGETHER * every_
+    together = 1 if alone else TOGETHER
+    size = together * every_
     for window in range(sum(counts) // size):
-        assert sum(row // size == window for row in whole) == TOGETHER
+        assert sum(row // size == window for row in whole) == together
 
 
 PLANNED = plan(check(flow()), parallelism=1, key_groups=2)
@@ -308,9 +311,9 @@ PLANNED = plan(check(flow()), parallelism=1, key_groups=2)
 def test_no_row_is_compared_less_often_for_its_place(count: int) -> None:
     """One in so many of the rows of short splits, too; and half of them in the first half."""
     found, places = list[int](), 400_000 // count
+    verifier = Verifier(attrs.evolve(PLANNED, verify_every=50))
+    verifier.left["a"] = verifier.alone["a"] = 0
     for place in range(places):
-        verifier = Verifier(attrs.evolve(PLANNED, verify_every=50))
-        verifier.left["a"] = 0
         verifier.start(place)
         rows = verifier.pick("a", count)
         found += [] if rows is None else rows.tolist()
@@ -318,15 +321,22 @@ def test_no_row_is_compared_less_often_for_its_place(count: int) -> None:
     assert 0.4 < sum(row < count // 2 for row in found) / len(found) < 0.6
 
 
-def test_rows_that_are_compared_together_are_not_neighbours() -> None:
-    """But near each other, so that few batches are looked at."""
+def test_a_million_rows_have_one_of_each_hundred_thousand_and_later_some_together() -> None:
+    """Few batches are looked at then; and rows that are compared together are no neighbours."""
     verifier = Verifier(attrs.evolve(PLANNED, verify_every=100_000))
     verifier.left["a"] = 0
-    batches = [verifier.pick("a", 1_000_000) for verifier.place in range(60)]
-    sizes = [len(rows) for rows in batches if rows is not None]
-    assert 5 < len(sizes) < 40
-    assert sizes.count(TOGETHER) > len(sizes) // 2
-    assert all((np.diff(rows) >= APART).all() for rows in batches if rows is not None)
+    picked = []
+    for place in range(200):
+        verifier.start(place)
+        rows = verifier.pick("a", 1_000_000)
+        picked.append([] if rows is None else rows.tolist())
+    full = 7
+    assert [[row // 100_000 for row in rows] for rows in picked[:full]] == [list(range(10))] * full  # ALONE and more
+    later = [rows for rows in picked[full:] if rows]
+    assert 20 < len(later) < 120
+    assert sum(len(rows) == TOGETHER for rows in later) > len(later) // 2
+    assert all((np.diff(rows) >= APART).all() for rows in later)
+    assert full * 10 >= ALONE > (full - 1) * 10
 
 
 def test_first_rows_of_each_operator_once_in_a_worker() -> None:
@@ -350,8 +360,9 @@ def test_places_differ() -> None:
         verifier.left["a"] = 0
         verifier.start(place)
         rows = verifier.pick("a", 1000)
-        found.add(None if rows is None else tuple(rows))
-    assert len(found) > 10
+        assert rows is not None
+        found.add(tuple(rows))
+    assert len(found) > 40
 
 
 def test_in_python_leaves_the_others_traced() -> None:

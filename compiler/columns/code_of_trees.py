@@ -21,15 +21,16 @@ CALLS: Final = 4
 
 @final
 class _Waiting:
-    """Counts the evaluations of a tree until it gets code. ``numbers``: paths of the inputs that had one value for all rows in
-    each evaluation node by node; ``others``: of those that had not."""
+    """Counts the evaluations of a tree until it gets code, and keeps the code. ``numbers``: paths of inputs that had one value
+    for all rows in each evaluation node by node; ``others``: of those that once had not. ``written``: the code, and the numbers
+    for which it was written."""
 
-    __slots__ = ("calls", "code", "numbers", "others", "plain", "tree")
+    __slots__ = ("calls", "numbers", "others", "plain", "tree", "written")
 
     def __init__(self, tree: Tree, plain: Plain | None) -> None:
         self.tree = tree
         self.calls = 0
-        self.code: Code | None = None
+        self.written: tuple[frozenset[Path], Code | None] | None = None
         self.numbers = self.others = NO_PATHS
         self.plain = plain
 
@@ -87,19 +88,18 @@ def code_of(tree: Tree) -> Code | None:
     if waiting.calls <= CALLS:
         waiting.calls += 1
         if waiting.calls > CALLS:
-            waiting.code = generated(tree, waiting.numbers)
-    return waiting.code
+            numbers = waiting.numbers
+            waiting.written = numbers, generated(tree, numbers)
+    return None if waiting.written is None else waiting.written[1]
 
 
 def learn(tree: Tree, columns: Mapping[Path, Column]) -> None:
-    """Which inputs have one value for all rows. ``columns``: what was read in an evaluation node by node, by path. Code that took
-    an input for something else gave up, and is written anew."""
+    """Note which inputs have one value for all rows. ``columns``: what an evaluation node by node has read, by path. Code that
+    took an input for something else has given up, and is written anew. Of two threads at once, one may be forgotten: the code
+    gives up again then, and this is called again."""
     waiting = _waiting(tree)
-    ones = {path for path, column in columns.items() if column.kind is not None and column.scalar}
-    others = waiting.others | (columns.keys() - ones)
-    numbers = (waiting.numbers | ones) - others
-    waiting.others = others
-    if numbers != waiting.numbers:
-        waiting.numbers = numbers
-        if waiting.code is not None:
-            waiting.code = generated(tree, numbers)
+    single = {path for path, column in columns.items() if column.kind is not None and column.scalar}
+    waiting.others |= columns.keys() - single
+    waiting.numbers = numbers = (waiting.numbers | single) - waiting.others
+    if waiting.written is not None and waiting.written[0] != numbers and waiting.written[1] is not None:
+        waiting.written = numbers, generated(tree, numbers)

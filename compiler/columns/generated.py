@@ -5,7 +5,8 @@ The code of a tree is right for columns in which every value is there: it looks 
 operation says of its results. Where a value is missing, has no number, or lies in a dictionary, the code gives up and returns
 None; then the tree is evaluated node by node, which says what the first such row is. The operations are those of
 :mod:`.operations` themselves, so both ways compute the same bits. What has no code (texts, tables) is evaluated within the code.
-An input with one value for all rows (the time of a marker) is a number in the code, if the evaluations before had it so.
+An input that had one value for all rows in the evaluations before, like the time of a marker, is a number in the code. What is
+computed of numbers alone is computed as Python does it (``tracing.expr``).
 
 A tree of two conditions looks like this, where ``rows`` are those that have come so far::
 
@@ -24,6 +25,7 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeAlias, final
 
 import numpy as np
@@ -44,7 +46,7 @@ from tracetypes.compiler.tracing.expr import (
     Tree,
     Undefined,
     Value,
-    computed,
+    result_of,
 )
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
 
@@ -80,7 +82,7 @@ NO_PATHS: Final[frozenset[Path]] = frozenset()
 def generated(tree: Tree, numbers: frozenset[Path] = NO_PATHS) -> Code | None:
     """The code of a tree; None if it is too large. ``numbers``: paths of inputs that have one value for all rows."""
     try:
-        if sum(1 for _ in _nodes(tree)) > _MOST:
+        if sum(1 for _ in islice(_nodes(tree), _MOST + 1)) > _MOST:
             return None
         writer = _Writer(numbers)
         first = writer.node(tree, frozenset())
@@ -148,7 +150,7 @@ class _Writer:
             "Struct": Struct,
             "Boolean": Boolean,
             "Undefined": Undefined,
-            "computed": computed,
+            "result_of": result_of,
             "ndarray": np.ndarray,
             "where": np.where,
             "nothing": _NOTHING,
@@ -328,7 +330,7 @@ class _Body:
             return self.number(id(call), f"rows.column({self.writer.name('expr', call)})", kind)
         number = self.fresh("v")
         self.lines += [
-            f"try: {number} = computed({self.writer.name('call', call)}, [{', '.join(args)}])",
+            f"try: {number} = result_of({self.writer.name('call', call)}, [{', '.join(args)}])",
             "except Undefined: return False",
         ]
         self.ones.add(number)
@@ -355,6 +357,8 @@ class _Body:
         if call.op == "if":
             if kinds[0] is not Boolean or isinstance(call.args[0], Const) or kinds[1] is not kinds[2]:
                 return None
+            if self.plain(call.args[0]) in self.ones:
+                return None
         elif (call.op in OF_ONE_KIND and len(set(kinds)) > 1) or self.act_of(call) is None:
             return None
         args = [self.plain(arg) for arg in call.args]
@@ -362,8 +366,6 @@ class _Body:
             return None
         if self.ones.issuperset(args):
             return self.of_numbers(call, kind, list(map(str, args)))
-        if call.op == "if" and args[0] in self.ones:
-            return None
         equal = call.op, *args, call.kind
         if equal in self.temporaries:
             return self.temporaries[equal]

@@ -47,7 +47,7 @@ def is_one_number(numbers: Any) -> bool:
 
 
 def from_zero(places: Any) -> Any:
-    """A zero, and then the places (int64)."""
+    """Where runs start: the first at 0, the others at these places (int64)."""
     whole = np.zeros(len(places) + 1, np.int64)
     whole[1:] = places
     return whole

@@ -129,9 +129,9 @@ class LocalSegment:
         self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
         in_plain = {one.operator for one in store.differences}
-        shards = shards_of(self.plan, self.options.tasks(self.plan.width))
-        adopt_shards(self.log, self.plan, shards)
         plan = in_python(self.plan, in_plain)
+        shards = shards_of(plan, self.options.tasks(self.plan.width))
+        adopt_shards(self.log, self.plan, shards)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards)
         settling, freed = Settling(), FreedMemory()
         try:

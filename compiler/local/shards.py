@@ -1,10 +1,10 @@
 """Shards: key groups whose states lie together in this process, so that a stage runs once for all of them.
 
 What a stage does for a batch costs some microseconds for each of its states, however few rows there are. So one thread has
-one shard of all key groups, and several threads have two each; but not where the keys are known to be few, and all stages run
-over columns: then it pays to keep them together. (With two threads and 100 keys, query IV of Yahoo takes 0.96 of the time in one
-shard in the place of four, and V 0.93.) The key groups of a plan stay what they are: a checkpoint tells them apart when somebody
-looks at them, and another number of threads puts them into other shards.
+one shard of all key groups, and several threads have two each. They have fewer where it is known how many keys can come, all
+stages run over columns, and shards would have few of these keys: with two threads and 100 keys, query IV of Yahoo takes 0.96 of
+the time with one shard instead of four, and V 0.93. The key groups of a plan stay what they are: a checkpoint tells them apart
+when somebody looks at them, and another number of threads puts them into other shards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracetypes.compiler.analysis.pickles import dumps
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.local.log import LocalLog, ShardId, Shards
 from tracetypes.compiler.local.states import StateParts, state_of
-from tracetypes.compiler.plan.facts import column_monoid
+from tracetypes.compiler.plan.facts import column_monoid, emits_at_markers
 from tracetypes.compiler.plan.key_bound import most_keys
 from tracetypes.compiler.plan.plan import Plan, Region, Stage, StatelessStep
 from tracetypes.compiler.runtime import limits
@@ -31,15 +31,16 @@ OF_THREAD = 2
 
 def shards_of(plan: Plan, tasks: int) -> int:
     """How many shards a plan has here for so many tasks: a divisor of its number of key groups, so that a key group lies in one
-    shard. None of several shards has fewer keys than are worth running over columns."""
+    shard. Several shards have about as many keys as are worth running over columns, or more."""
     least = tasks * OF_THREAD if tasks > 1 else 1
-    if (keys := _most_keys(plan)) is not None:
-        least = max(1, min(least, keys // limits.MANY))
-    return next(number for number in range(min(least, plan.key_groups), plan.key_groups + 1) if not plan.key_groups % number)
+    divisors = [number for number in range(1, plan.key_groups + 1) if not plan.key_groups % number]
+    enough = next(number for number in divisors if number >= min(least, plan.key_groups))
+    keys = _known_keys(plan)
+    return enough if keys is None else min(enough, max(number for number in divisors if number <= max(1, keys // limits.MANY)))
 
 
-def _most_keys(plan: Plan) -> int | None:
-    """The most keys of a stage, if those of all stages are known to be few and none runs Python; else None."""
+def _known_keys(plan: Plan) -> int | None:
+    """The most keys that can come to a stage, if it is known of each stage and all run over columns; else None."""
     if not all(map(_is_in_columns, plan.stages)) or not _is_traced(plan.region):
         return None
     some = [most_keys(stage) for stage in plan.stages]
@@ -50,6 +51,7 @@ def _is_in_columns(stage: Stage) -> bool:
     return (
         column_monoid(stage) is not None
         and _is_traced(stage.region)
+        and not emits_at_markers(stage.region)
         and len(stage.steps) == 1
         and isinstance(stage.steps[0].keyed, Keyed)
     )

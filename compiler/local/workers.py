@@ -26,7 +26,7 @@ __all__ = ["Workers"]
 
 class Workers:
     """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts.
-    ``shards``: how many they are in."""
+    ``shards``: how many shards there are of each stage."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class Workers:
         if self.driver is not None:
             self.driver.close()
         self.pool.renew()
-        self.plan = shards = in_shards(plan, self.shards)
+        self.plan = sharded = in_shards(plan, self.shards)
         self.states = States(dict(self.load()))
         own = threading.local()
 
         def kernels() -> Kernels:
             mine: Kernels | None = getattr(own, "mine", None)
             if mine is None:
-                mine = own.mine = Kernels(shards, self.inputs, self.contents, self.delivery)
+                mine = own.mine = Kernels(sharded, self.inputs, self.contents, self.delivery)
             return mine
 
-        runner = self._runner(shards, ThreadRunner(kernels, self.states))
-        self.driver = Driver(shards, self.options, runner, self.states, self.delivery)
+        runner = self._runner(sharded, ThreadRunner(kernels, self.states))
+        self.driver = Driver(sharded, self.options, runner, self.states, self.delivery)
 
     def _runner(self, plan: Plan, here: ThreadRunner) -> Runner:
         if not may_start(plan, self.options.processes) or not InPython.of(plan):

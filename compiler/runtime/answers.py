@@ -48,7 +48,7 @@ def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
 
 
 def all_alike(a: Sequence[Any], b: Sequence[Any], *, inexact: bool = False) -> bool:
-    """Whether the answers of each pair are :func:`alike`. Where all are of one type, they are compared as a whole."""
+    """Whether the answers of each pair are :func:`alike`. Those of one type are compared by fields, for all at once."""
     if len(a) != len(b):
         return False
     kinds: set[Any] = set(map(type, a))

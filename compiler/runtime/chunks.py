@@ -189,7 +189,7 @@ def _ends(how: EventTime, times: Any, first: int, last: int) -> tuple[Any, Any]:
     if len(blocks) * LONG <= len(times):
         bounds = (np.arange(len(blocks), dtype=np.int64) + (blocks.start + 1)) * how.period
         starts = from_zero(times.searchsorted(bounds[:-1]))
-        filled = np.ones(len(starts), np.bool_)  # the last block is
+        filled = np.ones(len(starts), np.bool_)  # the last block has the last row
         np.less(starts[:-1], starts[1:], out=filled[:-1])
         return in_runs(bounds, starts, len(times)), starts[filled]
     ends = times // how.period

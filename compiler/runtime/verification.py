@@ -1,9 +1,9 @@
 """Compares traced answers with plain Python, on a sample of the rows of a run.
 
 If an operator runs as columns, the author's own method is called for the first rows of each worker, and later for one
-row in :attr:`Plan.verify_every`, some near each other at a time. The place of a row in its source decides whether it is compared,
-so a retry compares the same rows. If the two answers differ, :class:`Difference` ends the epoch before anything of it is
-committed, and the run repeats it with :func:`in_python`.
+row in :attr:`Plan.verify_every`: one of each so many, and when some have been compared, several of a longer window at a time. The
+place of a row in its source decides whether it is compared, so a retry compares the same rows. If the two answers differ,
+:class:`Difference` ends the epoch before anything of it is committed, and the run repeats it with :func:`in_python`.
 
 The Python side sees only the fields that the tracer saw the operator read. If it touches another field, that is a
 difference too, because the traced answer cannot depend on it. Tables outside the dataflow are not asked again.
@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, final
 
 import numpy as np
@@ -47,16 +47,23 @@ from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["APART", "FIRST", "TOGETHER", "Verifier", "verified"]
+__all__ = ["ALONE", "APART", "FIRST", "TOGETHER", "Verifier", "verified"]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
 
+ALONE: Final = 64
+"""Rows of an operator in each worker, behind the first ones, of which each has a window of its own."""
+
 TOGETHER: Final = 32
-"""Rows that are compared together. To look at a batch at all costs as much as to compare ten rows of it."""
+"""Rows that are compared together after these. To look at a batch at all costs as much as to compare ten rows of it."""
 
 APART: Final = 1_009
-"""How far from one of these rows the next is. A prime number, so that all are different rows."""
+"""How far from one of these rows the next is; behind the end of the window they go on at its start. It is prime, so no two are
+the same row."""
+
+COMBINED: Final = 16
+"""Of so many rows that are lifted, one is combined with others of its key."""
 
 GROUP: Final = 16
 """The most items of one key that are combined in both ways."""
@@ -92,6 +99,7 @@ class Verifier:
         self.left: dict[str, int] = {}
         self.passed: dict[str, int] = {}
         self.ahead: dict[str, tuple[int, Iterator[int]]] = {}
+        self.alone: dict[str, int] = {}
         self.reads: dict[int, Reads] = {}
         self.place = 0
         self.rows, self.seconds = 0, 0.0
@@ -123,27 +131,31 @@ class Verifier:
         if name in self.ahead:
             due, places = self.ahead[name]
         else:
-            places = self._places(self.place ^ zlib.crc32(name.encode()))
+            together = 1 if self.alone.get(name, ALONE) else TOGETHER
+            places = self._places(self.place ^ zlib.crc32(name.encode()), together)
             due = next(places)
         rows = list(range(min(left, count)))
         if rows:
             self.left[name] = left - len(rows)
+        first = len(rows)
         while due < end:
-            if due - start >= len(rows):
+            if due - start >= first:
                 rows.append(due - start)
             due = next(places)
+        if found := len(rows) - first:
+            self.alone[name] = max(0, self.alone.get(name, ALONE) - found)
         self.ahead[name] = due, places
         if not rows:
             return None
         self.rows += len(rows)
         return np.array(rows, np.int64)
 
-    def _places(self, seed: int) -> Iterator[int]:
+    def _places(self, seed: int, together: int) -> Iterator[int]:
         """The places of the rows that are compared, ascending: of each window as many as are compared together."""
-        size = TOGETHER * self.every
+        size = together * self.every
         for window in count():
             start, at = window * size, mix(seed + window) % size
-            steps = range(at, at + TOGETHER * APART, APART)
+            steps = range(at, at + together * APART, APART)
             yield from (start + step for step in (steps if steps[-1] < size else sorted(step % size for step in steps)))
 
     @contextmanager
@@ -273,36 +285,35 @@ class Verifier:
         columns: Sequence[Column],
         rows: Any,
     ) -> None:
-        """Compare ``lift`` of some rows, and of the last of them ``combine`` with others of its block and key."""
-        takes, last = stage.takes, int(rows[-1])
-        group = int(groups.of_row[last])
-        near = max(last - NEAR, 0)
-        mates = np.flatnonzero(groups.of_row[near : last + NEAR] == group)[:GROUP] + near
-        whole = len(mates) == int(groups.sizes[group])
-        both = np.array(sorted({*rows.tolist(), *mates.tolist()}), np.int64)
+        """Compare ``lift`` of some rows, and of a few of them ``combine`` with others of their block and key."""
+        takes, chosen = stage.takes, rows[::-COMBINED].tolist()
+        mates = [_mates(groups, row) for row in chosen]
+        both = np.array(sorted({*rows.tolist(), *chain(*(some.tolist() for some in mates))}), np.int64)
         sample, count = read.sample(flow.inputs, both), len(both)
-
         keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
         traced = objects(monoid, [take_column(column, both) for column in lifted], count)
         aggs = [outcome(op.lift, key, value) for key, value in zip(keys, values, strict=True)]
         self.compare_all(name, "lift", traced, aggs, sample.shown)
-        if whole:
-            parts = [take_column(column, np.array([group])) for column in columns]
-        else:
-            one = Groups.of(np.zeros(len(mates), np.int64), 1)
-            pairs = zip(monoid.parts, lifted, strict=True)
-            parts = [reduce_part(part, take_column(column, mates), one) for part, column in pairs]
-        (together,) = objects(monoid, parts, 1)
+        inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
 
-        def combine() -> Any:
+        def combine(some: Sequence[int]) -> Any:
             agg = op.identity()
-            for at in np.searchsorted(both, mates).tolist():
+            for at in some:
                 agg = op.combine(agg, aggs[at][1])
             return agg
 
-        inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
-        describe = partial(sample.shown, int(np.searchsorted(both, last)))
-        self.compare(name, "combine", together, outcome(combine), describe, inexact=inexact)
+        for row, some in zip(chosen, mates, strict=True):
+            group = int(groups.of_row[row])
+            if len(some) == int(groups.sizes[group]):
+                parts = [take_column(column, np.array([group])) for column in columns]
+            else:
+                one = Groups.of(np.zeros(len(some), np.int64), 1)
+                pairs = zip(monoid.parts, lifted, strict=True)
+                parts = [reduce_part(part, take_column(column, some), one) for part, column in pairs]
+            (together,) = objects(monoid, parts, 1)
+            describe = partial(sample.shown, int(both.searchsorted(row)))
+            python = outcome(combine, both.searchsorted(some).tolist())
+            self.compare(name, "combine", together, python, describe, inexact=inexact)
 
     def closing(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], keyed: Keyed) -> Callable[[ClosedKeys], None]:
         """A function that sees the keys of a block that closes."""
@@ -339,7 +350,8 @@ class Verifier:
     def compare_all(
         self, name: str, method: str, traced: Sequence[Any], python: Sequence[Outcome], arguments: Callable[[int], str]
     ) -> None:
-        """Compare the answers for some rows. ``arguments`` returns the input of one of them, as text."""
+        """Raises :class:`Difference` unless the answers for all of some rows are alike. ``arguments`` returns the input of one of
+        them, as text."""
         if not any(raised for raised, _ in python) and all_alike(traced, [answer for _, answer in python]):
             return
         for at, pair in enumerate(zip(traced, python, strict=True)):
@@ -371,6 +383,12 @@ class _Emitted:
         self._items = []
         raised, _ = outcome(method, *args, self._emit)
         return raised, self._items
+
+
+def _mates(groups: Groups, row: int) -> Any:
+    """int64: rows near a row that are of its block and key."""
+    near = max(row - NEAR, 0)
+    return (groups.of_row[near : row + NEAR] == groups.of_row[row]).nonzero()[0][:GROUP] + near
 
 
 def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:

@@ -71,8 +71,8 @@ __all__ = [
     "Tree",
     "Undefined",
     "Value",
-    "computed",
     "evaluate",
+    "result_of",
     "run",
 ]
 
@@ -231,10 +231,10 @@ def _call(call: Call, inputs: Callable[[Input], Any], results: dict[int, Any]) -
     if call.op == "if":
         condition, then, otherwise = call.args
         return _evaluate(then if _evaluate(condition, inputs, results) else otherwise, inputs, results)
-    return computed(call, [_evaluate(arg, inputs, results) for arg in call.args])
+    return result_of(call, [_evaluate(arg, inputs, results) for arg in call.args])
 
 
-def computed(call: Call, args: Sequence[Any]) -> Any:
+def result_of(call: Call, args: Sequence[Any]) -> Any:
     """What an operation (not ``if``) gives for these values of its arguments. Raises :class:`Undefined`."""
     try:
         if call.op == "has":
