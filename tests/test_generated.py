@@ -185,21 +185,21 @@ def test_the_time_of_a_marker_is_a_number_in_the_code(monkeypatch: pytest.Monkey
 
 def test_what_is_a_number_now_and_then_is_none_in_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the code is not written anew again and again."""
-    written: list[frozenset[Any]] = []
+    versions: list[frozenset[Any]] = []
     write = generated.generated
 
-    def noted(tree: Tree, numbers: frozenset[Any]) -> Any:
-        written.append(numbers)
+    def note(tree: Tree, numbers: frozenset[Any]) -> Any:
+        versions.append(numbers)
         return write(tree, numbers)
 
-    monkeypatch.setattr(code_of_trees, "generated", noted)
+    monkeypatch.setattr(code_of_trees, "generated", note)
     leaf, table = Leaf((), attrs.evolve(SUM)), table_of((1, 2), (3, 4))
     inputs = [table, lambda one: Column(INTEGER, 5) if one is B else table(one)]
     for turn in range(9):
         result = evaluation.run(leaf, inputs[turn % 2], 2).result
         assert isinstance(result, Column)
         assert result.values.tolist() == ([6, 8] if turn % 2 else [3, 7])
-    assert written == [frozenset(), {B.path}, frozenset()]
+    assert versions == [frozenset(), {B.path}, frozenset()]
 
 
 def test_what_another_thread_learns_while_code_is_written_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,12 +259,12 @@ def test_a_large_tree_has_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tree_whose_parts_are_shared_is_found_too_large_at_once() -> None:
     """Each level has the one below twice: as often as they are met they are two to the power of sixty."""
-    doubled: Any = A
+    total: Any = A
     whole: Tree = Leaf((), A)
     for _ in range(60):
-        doubled = Call("add", (doubled, doubled), INTEGER)
+        total = Call("add", (total, total), INTEGER)
         whole = Branch(Call("lt", (A, B), BOOLEAN), whole, whole)
-    assert generated.generated(Leaf((), doubled)) is None
+    assert generated.generated(Leaf((), total)) is None
     assert generated.generated(whole) is None
 
 

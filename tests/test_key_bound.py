@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from tests.expressions import BOOLEAN, INTEGER, STRING, expressions, rows
 from tests.test_vector import expected
-from tracetypes import Dataflow, Emit, Marker, OpKeyedUnordered, OpStateless, Stream, U, check, every
+from tests.test_verification import Total
+from tracetypes import Dataflow, Emit, Marker, OpStateless, Stream, U, check, every
 from tracetypes.compiler.local.shards import shards_of
+from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.key_bound import _of_value, most_keys
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Undefined
@@ -97,12 +99,12 @@ def computed_for_nothing(row: Row) -> bool:
 
 
 def flow(key_type: Any, key: Callable[[Row], Any], *between: OpStateless[Any, Any, Any, Any]) -> Dataflow:
-    made = Dataflow("flow")
-    stream: Stream[Any] = made.source("rows", U[key_type, Row], key=key, markers=NAMES)
+    graph = Dataflow("flow")
+    stream: Stream[Any] = graph.source("rows", U[key_type, Row], key=key, markers=NAMES)
     for one in between:
         stream = stream.through(one)
-    made.sink("counts", stream.through(aggregate(count())))
-    return made
+    graph.sink("counts", stream.through(aggregate(count())))
+    return graph
 
 
 FLOWS: dict[str, tuple[Dataflow, int | None]] = {
@@ -124,69 +126,81 @@ FLOWS: dict[str, tuple[Dataflow, int | None]] = {
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_keys_of_a_stage(name: str) -> None:
-    made, most = FLOWS[name]
-    (stage,) = plan(check(made)).stages
+    graph, most = FLOWS[name]
+    (stage,) = plan(check(graph)).stages
     assert most_keys(stage) == most
 
 
 @pytest.mark.parametrize(("name", "shards"), [("text", 4), ("a table", 1), ("a truth", 1), ("Python", 4)])
 def test_few_keys_stay_in_one_shard(name: str, shards: int) -> None:
-    made = plan(check(FLOWS[name][0]), parallelism=2)
-    assert shards_of(made, 2) == shards
-    assert shards_of(made, 1) == 1
+    query_plan = plan(check(FLOWS[name][0]), parallelism=2)
+    assert shards_of(query_plan, 2) == shards
+    assert shards_of(query_plan, 1) == 1
 
 
 def test_no_shard_has_fewer_keys_than_columns_are_worth() -> None:
-    made = plan(check(flow(int, lambda row: row.number % 200)), parallelism=4)
-    assert [shards_of(made, tasks) for tasks in (1, 2, 4)] == [1, 2, 2]
+    more = plan(check(flow(int, lambda row: row.number % 200)), parallelism=4)
+    assert [shards_of(more, tasks) for tasks in (1, 2, 4)] == [1, 2, 2]
     some = plan(check(flow(int, lambda row: row.number % 130)), parallelism=4)
     assert shards_of(some, 4) == 2
 
 
-def test_what_runs_python_in_the_stage_or_behind_it_has_shards() -> None:
+def summed(number: OpStateless[int, Row, int, int], total: Total, *behind: OpStateless[Any, Any, Any, Any]) -> Dataflow:
+    graph = Dataflow("flow")
+    rows = graph.source("rows", U[int, Row], key=lambda row: row.number % 2, markers=NAMES)
+    sums: Stream[Any] = rows.through(number).through(total)
+    for one in behind:
+        sums = sums.through(one)
+    graph.sink("sums", sums)
+    return graph
+
+
+def test_what_runs_python_in_the_stage_or_around_it_has_shards() -> None:
     """It takes longer than the shards cost."""
-    in_stage, behind = Dataflow("flow"), Dataflow("flow")
-    stream: Stream[Any] = in_stage.source("rows", U[bool, Row], key=lambda row: row.good, markers=NAMES)
-    in_stage.sink("counts", stream.through(Letters()))
-    assert shards_of(plan(check(in_stage), parallelism=2), 2) == 4
-    stream = behind.source("rows", U[bool, Row], key=lambda row: row.good, markers=NAMES)
-    behind.sink("counts", stream.through(aggregate(count())).through(Slow()))
-    assert shards_of(plan(check(behind), parallelism=2), 2) == 4
+    few = plan(check(summed(Numbers(), Total())), parallelism=2)
+    assert shards_of(few, 2) == 1
+    for one in (summed(Numbers(), Digits()), summed(AtMarkers(), Total()), summed(Numbers(), Total(), Slow())):
+        assert shards_of(plan(check(one), parallelism=2), 2) == 4
+    for name in names_of(few).values():
+        assert shards_of(in_python(few, {name}), 2) == (1 if name == "rows" else 4)
 
 
 @attrs.frozen
-class Letters(OpKeyedUnordered[bool, Row, str, int, int, int]):
-    def lift(self, key: bool, value: Row) -> int:
-        return 1
-
-    def identity(self) -> int:
-        return 0
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
-
-    def initial_state(self) -> int:
-        return 0
-
-    def update_state(self, state: int, agg: int) -> int:
-        return state + agg
-
-    def on_marker(self, new_state: int, key: bool, marker: Marker, emit: Emit[str, int]) -> None:
-        emit("".join(sorted(str(key))), new_state)
+class Numbers(OpStateless[int, Row, int, int]):
+    def on_item(self, key: int, value: Row, emit: Emit[int, int]) -> None:
+        emit(key, value.number)
 
 
 @attrs.frozen
-class Slow(OpStateless[bool, int, str, int]):
-    def on_item(self, key: bool, value: int, emit: Emit[str, int]) -> None:
+class Digits(Total):
+    """It cannot be traced."""
+
+    def on_marker(self, new_state: int, key: int, marker: Marker, emit: Emit[int, int]) -> None:
+        emit(key, int("".join(sorted(str(abs(new_state))))))
+
+
+@attrs.frozen
+class AtMarkers(Numbers):
+    """It emits at markers, too."""
+
+    def on_marker(self, marker: Marker, emit: Emit[int, int]) -> None:
+        emit(0, 1)
+
+
+@attrs.frozen
+class Slow(OpStateless[int, int, str, int]):
+    """It cannot be traced."""
+
+    def on_item(self, key: int, value: int, emit: Emit[str, int]) -> None:
         emit("".join(sorted(str(key))), value)
 
 
 @given(st.lists(st.one_of([expressions(kind, 3) for kind in (BOOLEAN, INTEGER, STRING)]), max_size=3), rows(20))
 def test_no_expression_has_more_values(some: list[Expr], table: list[dict[str, Any]]) -> None:
     """Those that no function bounds are bound here: by a remainder, and by a choice of two constants."""
-    bound: list[Expr] = [*some, *(Call("mod", (one, Const(3, INTEGER)), INTEGER) for one in some if one.kind == INTEGER)]
-    bound += [Call("if", (one, Const(1, INTEGER), Const(2, INTEGER)), INTEGER) for one in some if one.kind == BOOLEAN]
-    for one in bound:
+    candidates: list[Expr] = [*some, *(Call("mod", (one, Const(3, INTEGER)), INTEGER) for one in some if one.kind == INTEGER)]
+    candidates += [Call("if", (one, Const(1, INTEGER), Const(2, INTEGER)), INTEGER) for one in some if one.kind == BOOLEAN]
+    for one in candidates:
         values = set()
         for row in table:
             try:

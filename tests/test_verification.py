@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.sampled_arguments import NOTHING, Sample, Unread
-from tracetypes.compiler.runtime.verification import ALONE, APART, FIRST, TOGETHER, Verifier
+from tracetypes.compiler.runtime.verification import ALONE, APART, COMBINED, FIRST, TOGETHER, Verifier
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.interpreter import interpret_rows
 from tracetypes.records import UNIT, UnitValue
@@ -246,6 +246,27 @@ def outcome(call: Callable[[], Any]) -> Any:
         return type(error)
 
 
+def test_combine_is_compared_for_one_row_of_sixteen(planned: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, combines = list[int](), list[int]()
+    compare, combined = Verifier.compare, Verifier.combined
+
+    def count(self: Verifier, name: str, method: str, *args: Any, **options: Any) -> None:
+        if method == "combine":
+            combines[-1] += 1
+        compare(self, name, method, *args, **options)
+
+    def begin(self: Verifier, *args: Any) -> None:
+        sizes.append(len(args[-1]))
+        combines.append(0)
+        combined(self, *args)
+
+    monkeypatch.setattr(Verifier, "compare", count)
+    monkeypatch.setattr(Verifier, "combined", begin)
+    answered(attrs.evolve(planned, verify_every=1), 0)
+    assert max(sizes) > COMBINED
+    assert combines == [-(-size // COMBINED) for size in sizes]
+
+
 @pytest.mark.parametrize("name", FOOLED)
 def test_none_is_found_where_nobody_looks(planned: Plan, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     cls, method, other = FOOLED[name]
@@ -310,29 +331,29 @@ PLANNED = plan(check(flow()), parallelism=1, key_groups=2)
 @pytest.mark.parametrize("count", [40, 3_000, 100_000])
 def test_no_row_is_compared_less_often_for_its_place(count: int) -> None:
     """One in so many of the rows of short splits, too; and half of them in the first half."""
-    found, places = list[int](), 400_000 // count
+    rows_in_all, places = list[int](), 400_000 // count
     verifier = Verifier(attrs.evolve(PLANNED, verify_every=50))
     verifier.left["a"] = verifier.alone["a"] = 0
     for place in range(places):
         verifier.start(place)
         rows = verifier.pick("a", count)
-        found += [] if rows is None else rows.tolist()
-    assert 6_500 < len(found) < 9_500
-    assert 0.4 < sum(row < count // 2 for row in found) / len(found) < 0.6
+        rows_in_all += [] if rows is None else rows.tolist()
+    assert 6_500 < len(rows_in_all) < 9_500
+    assert 0.4 < sum(row < count // 2 for row in rows_in_all) / len(rows_in_all) < 0.6
 
 
 def test_a_million_rows_have_one_of_each_hundred_thousand_and_later_some_together() -> None:
     """Few batches are looked at then; and rows that are compared together are no neighbours."""
     verifier = Verifier(attrs.evolve(PLANNED, verify_every=100_000))
     verifier.left["a"] = 0
-    picked = []
+    of_splits = []
     for place in range(200):
         verifier.start(place)
         rows = verifier.pick("a", 1_000_000)
-        picked.append([] if rows is None else rows.tolist())
+        of_splits.append([] if rows is None else rows.tolist())
     full = 7
-    assert [[row // 100_000 for row in rows] for rows in picked[:full]] == [list(range(10))] * full  # ALONE and more
-    later = [rows for rows in picked[full:] if rows]
+    assert [[row // 100_000 for row in rows] for rows in of_splits[:full]] == [list(range(10))] * full  # ALONE and more
+    later = [rows for rows in of_splits[full:] if rows]
     assert 20 < len(later) < 120
     assert sum(len(rows) == TOGETHER for rows in later) > len(later) // 2
     assert all((np.diff(rows) >= APART).all() for rows in later)

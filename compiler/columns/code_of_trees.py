@@ -22,15 +22,15 @@ CALLS: Final = 4
 @final
 class _Waiting:
     """Counts the evaluations of a tree until it gets code, and keeps the code. ``numbers``: paths of inputs that had one value
-    for all rows in each evaluation node by node; ``others``: of those that once had not. ``written``: the code, and the numbers
-    for which it was written."""
+    for all rows in each evaluation node by node; ``others``: of those that once had not. ``version``: the code, and the numbers
+    that it is for."""
 
-    __slots__ = ("calls", "numbers", "others", "plain", "tree", "written")
+    __slots__ = ("calls", "numbers", "others", "plain", "tree", "version")
 
     def __init__(self, tree: Tree, plain: Plain | None) -> None:
         self.tree = tree
         self.calls = 0
-        self.written: tuple[frozenset[Path], Code | None] | None = None
+        self.version: tuple[frozenset[Path], Code | None] | None = None
         self.numbers = self.others = NO_PATHS
         self.plain = plain
 
@@ -89,8 +89,8 @@ def code_of(tree: Tree) -> Code | None:
         waiting.calls += 1
         if waiting.calls > CALLS:
             numbers = waiting.numbers
-            waiting.written = numbers, generated(tree, numbers)
-    return None if waiting.written is None else waiting.written[1]
+            waiting.version = numbers, generated(tree, numbers)
+    return None if waiting.version is None else waiting.version[1]
 
 
 def learn(tree: Tree, columns: Mapping[Path, Column]) -> None:
@@ -101,5 +101,5 @@ def learn(tree: Tree, columns: Mapping[Path, Column]) -> None:
     single = {path for path, column in columns.items() if column.kind is not None and column.scalar}
     waiting.others |= columns.keys() - single
     waiting.numbers = numbers = (waiting.numbers | single) - waiting.others
-    if waiting.written is not None and waiting.written[0] != numbers and waiting.written[1] is not None:
-        waiting.written = numbers, generated(tree, numbers)
+    if waiting.version is not None and waiting.version[0] != numbers and waiting.version[1] is not None:
+        waiting.version = numbers, generated(tree, numbers)

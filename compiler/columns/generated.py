@@ -269,16 +269,16 @@ class _Body:
         if at in self.columns:
             return self.columns[at]
         if isinstance(expr, Call) and _plain_kind(expr) is not None and (plain := self.plain(expr)) is not None:
-            written = f"Column({self.writer.name('kind', bare_kind(expr.kind))}, {plain})"
+            text = f"Column({self.writer.name('kind', bare_kind(expr.kind))}, {plain})"
         elif isinstance(expr, Input):
-            written = f"rows.input({self.writer.name('input', expr)})"
+            text = f"rows.input({self.writer.name('input', expr)})"
         elif isinstance(expr, Const) and (one := constant(expr.value, bare_kind(expr.kind))) is not None:
             column = self.columns[at] = self.writer.name("column", one)
             return column
         else:
-            written, self.writer.computes = f"rows.column({self.writer.name('expr', expr)})", True
+            text, self.writer.computes = f"rows.column({self.writer.name('expr', expr)})", True
         column = self.columns[at] = self.fresh("c")
-        self.lines.append(f"{column} = {written}")
+        self.lines.append(f"{column} = {text}")
         self.give_up(f"{column}.undefined is not None")
         return column
 
@@ -296,9 +296,9 @@ class _Body:
                 self.ones.add(number)
                 return number
             case Input():
-                written = f"rows.input({self.writer.name('input', expr)})"
+                text = f"rows.input({self.writer.name('input', expr)})"
                 content = self.number if expr.path in self.writer.numbers else self.array
-                return content(expr.path, written, kind)
+                return content(expr.path, text, kind)
             case Call():
                 if id(expr) in self.before:
                     return self.array(id(expr), f"rows.look({id(expr)})", kind)
@@ -311,11 +311,11 @@ class _Body:
                         self.computed[id(expr)] = temporary, expr
                 return self.temporaries[id(expr)]
 
-    def number(self, at: Any, written: str, kind: type[Kind]) -> str:
+    def number(self, at: Any, text: str, kind: type[Kind]) -> str:
         """The one value of a column."""
         if ("number", at) not in self.temporaries:
             column, number = self.fresh("c"), self.fresh("v")
-            self.lines.append(f"{column} = {written}")
+            self.lines.append(f"{column} = {text}")
             self.give_up(f"{column}.valid is not None or {column}.undefined is not None")
             self.lines.append(f"{number} = {column}.storage")
             self.give_up(f"not {column}.scalar or type({column}.kind) is not {self.writer.name('type', kind)}")
@@ -336,11 +336,11 @@ class _Body:
         self.ones.add(number)
         return number
 
-    def array(self, at: Any, written: str, kind: type[Kind]) -> str:
+    def array(self, at: Any, text: str, kind: type[Kind]) -> str:
         """The array of a column that is there already."""
         if ("array", at) not in self.temporaries:
             column, array = self.fresh("c"), self.fresh("v")
-            self.lines.append(f"{column} = {written}")
+            self.lines.append(f"{column} = {text}")
             self.give_up(f"{column}.valid is not None or {column}.undefined is not None")
             self.lines.append(f"{array} = {column}.storage")
             self.give_up(f"type({array}) is not ndarray or type({column}.kind) is not {self.writer.name('type', kind)}")

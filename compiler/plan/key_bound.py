@@ -37,12 +37,12 @@ def _of_link(link: Link) -> int | None:
 
 
 def _leaves(tree: Tree) -> Iterator[Leaf]:
-    pending, seen = [tree], set[int]()
+    pending, before = [tree], set[int]()
     while pending:
         one = pending.pop()
-        if id(one) in seen:  # branches share what comes behind them
+        if id(one) in before:  # branches share what comes behind them
             continue
-        seen.add(id(one))
+        before.add(id(one))
         match one:
             case Branch(then=then, otherwise=otherwise):
                 pending += [then, otherwise]

@@ -60,8 +60,8 @@ def all_alike(a: Sequence[Any], b: Sequence[Any], *, inexact: bool = False) -> b
             return [*map(len, a)] == [*map(len, b)] and all_alike([*chain(*a)], [*chain(*b)], inexact=inexact)
         if kind is tuple and len(sizes := {*map(len, a), *map(len, b)}) == 1 and sizes != {0}:
             return all(all_alike(x, y, inexact=inexact) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
-        of_fields = kind is not float and kind is not dt.datetime and not issubclass(kind, tuple | list)
-        if of_fields and (names := _fields(kind)) is not None:
+        has_fields = kind is not float and kind is not dt.datetime and not issubclass(kind, tuple | list)
+        if has_fields and (names := _fields(kind)) is not None:
             return all(all_alike([getattr(x, n) for x in a], [getattr(y, n) for y in b], inexact=inexact) for n in names)
     return all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
 

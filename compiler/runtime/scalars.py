@@ -86,8 +86,8 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
 
 def full(kind: Kind | None, column: Column, count: int) -> Column:
     """The column of that kind as an array of ``count`` rows."""
-    of_its_kind = type(column.kind) is type(kind) and type(kind) in _NUMBERS and type(column.storage) is np.ndarray
-    if of_its_kind and column.valid is None and column.undefined is None:
+    is_array = type(column.kind) is type(kind) and type(kind) in _NUMBERS and type(column.storage) is np.ndarray
+    if is_array and column.valid is None and column.undefined is None:
         return column
     bare: Any = kind.item if isinstance(kind, Optional) else kind
     optional = isinstance(kind, Optional)

@@ -47,7 +47,7 @@ from tracetypes.records import Float, Optional, Schema
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["ALONE", "APART", "FIRST", "TOGETHER", "Verifier", "verified"]
+__all__ = ["ALONE", "APART", "COMBINED", "FIRST", "TOGETHER", "Verifier", "verified"]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
@@ -142,8 +142,8 @@ class Verifier:
             if due - start >= first:
                 rows.append(due - start)
             due = next(places)
-        if found := len(rows) - first:
-            self.alone[name] = max(0, self.alone.get(name, ALONE) - found)
+        if more := len(rows) - first:
+            self.alone[name] = max(0, self.alone.get(name, ALONE) - more)
         self.ahead[name] = due, places
         if not rows:
             return None
@@ -286,8 +286,8 @@ class Verifier:
         rows: Any,
     ) -> None:
         """Compare ``lift`` of some rows, and of a few of them ``combine`` with others of their block and key."""
-        takes, chosen = stage.takes, rows[::-COMBINED].tolist()
-        mates = [_mates(groups, row) for row in chosen]
+        takes, anchors = stage.takes, rows[::-COMBINED].tolist()
+        mates = [_mates(groups, row) for row in anchors]
         both = np.array(sorted({*rows.tolist(), *chain(*(some.tolist() for some in mates))}), np.int64)
         sample, count = read.sample(flow.inputs, both), len(both)
         keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
@@ -302,7 +302,7 @@ class Verifier:
                 agg = op.combine(agg, aggs[at][1])
             return agg
 
-        for row, some in zip(chosen, mates, strict=True):
+        for row, some in zip(anchors, mates, strict=True):
             group = int(groups.of_row[row])
             if len(some) == int(groups.sizes[group]):
                 parts = [take_column(column, np.array([group])) for column in columns]

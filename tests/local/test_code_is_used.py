@@ -28,30 +28,30 @@ YAHOO: dict[str, tuple[Dataflow, str]] = {
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Counter[bool]]:
     """How often the code of each tree was used and gave up."""
-    found: dict[Any, Counter[bool]] = {}
+    counts: dict[Any, Counter[bool]] = {}
     find = code_of_trees.code_of
 
-    def counted(tree: Any) -> Callable[..., Any] | None:
+    def find_and_count(tree: Any) -> Callable[..., Any] | None:
         code = find(tree)
         if code is None:
             return None
 
         def counting(inputs: Any, count: int) -> Any:
             reached = code(inputs, count)
-            found.setdefault(tree, Counter())[reached is not None] += 1
+            counts.setdefault(tree, Counter())[reached is not None] += 1
             return reached
 
         return counting
 
-    monkeypatch.setattr(evaluation, "code_of", counted)
+    monkeypatch.setattr(evaluation, "code_of", find_and_count)
     monkeypatch.setattr(limits, "MANY", 1)
-    return found
+    return counts
 
 
 def run_yahoo(query: str, tmp_path: Path) -> None:
     yahoo_data.write_events(tmp_path / "events", KNOWN, events=4_000, files=8, rate=100)
-    made, sink = YAHOO[query]
-    run(made, {"events": str(tmp_path / "events")}, {sink: str(tmp_path / "out")}, backend="local", files_per_step=1)
+    dataflow, sink = YAHOO[query]
+    run(dataflow, {"events": str(tmp_path / "events")}, {sink: str(tmp_path / "out")}, backend="local", files_per_step=1)
 
 
 def are_used(ways: dict[Any, Counter[bool]]) -> bool:
@@ -69,10 +69,10 @@ def test_code_of_yahoo(query: str, tmp_path: Path, ways: dict[Any, Counter[bool]
 @pytest.mark.parametrize("query", [2, 3, 4, 8])
 def test_code_of_nexmark(query: int, tmp_path: Path, ways: dict[Any, Counter[bool]]) -> None:
     nexmark_data.write(tmp_path, 20_000, files=6)
-    made = nexmark.dataflow(query)
+    dataflow = nexmark.dataflow(query)
     names = {"persons": query in (3, 8), "auctions": query in (3, 4, 8), "bids": query in (2, 4)}
     inputs = {name: str(tmp_path / name) for name, is_read in names.items() if is_read}
-    run(made, inputs, {f"query_{query}": str(tmp_path / "out")}, backend="local", files_per_step=1)
+    run(dataflow, inputs, {f"query_{query}": str(tmp_path / "out")}, backend="local", files_per_step=1)
     assert are_used(ways)
 
 
