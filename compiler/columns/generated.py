@@ -325,7 +325,7 @@ class _Body:
 
     def of_numbers(self, call: Call, kind: type[Kind], args: list[str]) -> str:
         """What an operation gives for numbers."""
-        if not {kind, *(_plain_kind(arg) for arg in call.args)} <= _OF_PYTHON or call.op == "if":
+        if not {kind, *(_plain_kind(arg) for arg in call.args)} <= _OF_PYTHON:
             self.writer.computes = True
             return self.number(id(call), f"rows.column({self.writer.name('expr', call)})", kind)
         number = self.fresh("v")
