@@ -27,7 +27,8 @@ from tracetypes.compiler.columns.batches import decode
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.groups import codes_of, groups_of, in_runs
+from tracetypes.compiler.columns.groups import Groups, codes_of, groups_of
+from tracetypes.compiler.columns.runs import array_of_numbers
 from tracetypes.compiler.plan.explain import stateless_runs
 from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
@@ -410,6 +411,15 @@ def test_groups_of_integers(numbers: list[int], scale: int, run: int, big: bool,
     assert found.sizes.tolist() == [rows.count(rows[at]) for at in found.first.tolist()]
 
 
+@given(st.lists(st.integers(0, 5), max_size=60), st.sampled_from([1, 4, 64]))
+def test_a_row_of_each_group(codes: list[int], per_group: int) -> None:
+    """Whether or not a few rows have one of each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "PER_GROUP", per_group)
+        found = Groups.of(np.array(codes, np.int64), 6)
+        assert found.of_row[found.some].tolist() == list(range(found.number))
+
+
 @given(rows=st.lists(st.none() | st.sampled_from("abcd"), max_size=20), seed=st.integers(0, 99))
 def test_groups_of_dictionaries(rows: list[str | None], seed: int) -> None:
     """Equal entries are one key."""
@@ -438,14 +448,6 @@ def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> 
     assert gc.get_threshold() == usual
 
 
-@given(st.integers(0, 99), st.lists(st.integers(0, 4)), st.sampled_from([0, groups.FEW]))
-def test_runs_are_those_of_numpy(seed: int, sizes: list[int], few: int) -> None:
-    values, starts = np.arange(seed, seed + len(sizes)), np.cumsum([0, *sizes], dtype=np.int64)[:-1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "FEW", few)
-        assert in_runs(values, starts, sum(sizes)).tolist() == np.repeat(values, sizes).tolist()
-
-
 def test_keys_beside_blocks_far_apart_are_looked_up_in_a_table() -> None:
     """Two blocks a second apart are two, not a million: times the number of keys that would be too many for a table."""
     ends, key = np.repeat([1_000_000, 2_000_000], 200_000), Column(Integer(), np.arange(400_000) % 1000)
@@ -458,20 +460,23 @@ def test_keys_beside_blocks_far_apart_are_looked_up_in_a_table() -> None:
     st.lists(st.integers(-(10**9), 10**9) | st.integers(-20, 20), min_size=1, max_size=12),
     st.integers(1, 5),
     st.booleans(),
+    st.sampled_from([1, 1_000, 1_000_000]),
     st.data(),
 )
-def test_blocks_of_times_in_order_are_those_of_each_time(times: list[int], period: int, long: bool, data: st.DataObject) -> None:
+def test_blocks_of_times_in_order_are_those_of_each_time(
+    times: list[int], period: int, long: bool, unit: int, data: st.DataObject
+) -> None:
     how = every(seconds=period, time=lambda value: value)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "LONG", 1e-9 if long else 1e9)
         numbers = np.array(sorted(times), np.int64)
-        if long and int(numbers[-1] - numbers[0]) // how.period > 10**4:
+        if long and int(numbers[-1] - numbers[0]) * unit // how.period > 10**4:
             numbers = numbers[:1]
-        placed = place(how, Chunk(numbers, lambda _: None), None)
-    ends = [(time // how.period + 1) * how.period for time in numbers.tolist()]
-    assert placed.ends.tolist() == ends
+        placed = place(how, Chunk(numbers, lambda _: None, unit=unit), None)
+    ends = [(time * unit // how.period + 1) * how.period for time in numbers.tolist()]
+    assert array_of_numbers(placed.ends).tolist() == ends
     assert set(placed.blocks) == set(ends)
-    rows = data.draw(st.lists(st.integers(0, len(ends) - 1)))
-    for some in (rows, sorted(rows)):
-        assert placed.ends_of(np.array(some, np.int64)).tolist() == [ends[row] for row in some]
+    assert placed.newest == int(numbers[-1]) * unit
+    rows = sorted(data.draw(st.lists(st.integers(0, len(ends) - 1))))
+    assert array_of_numbers(placed.ends_of(np.array(rows, np.int64))).tolist() == [ends[row] for row in rows]
     assert placed.ends_of(None) is placed.ends

@@ -20,6 +20,7 @@ from tracetypes.compiler.columns import code_of_trees, evaluation, generated
 from tracetypes.compiler.columns.code_of_trees import code_of
 from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows
+from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
 
 MANY = settings(deadline=None)
@@ -106,7 +107,7 @@ def bits(columns: Any) -> Any:
         return columns.cls, columns.names, [bits(part) for part in columns.parts], repr(columns.valid)
     if not isinstance(columns, Column):
         return columns
-    stored = columns.storage
+    stored = array_of(columns.storage)
     if isinstance(stored, np.ndarray):
         stored = str(stored.dtype), stored.tobytes()
     return columns.kind, repr(stored), repr(columns.valid), repr(columns.undefined)
@@ -154,6 +155,26 @@ def test_code_is_used_where_all_values_are_there(monkeypatch: pytest.MonkeyPatch
     assert isinstance(first.value, Struct)
     assert [part.values.tolist() for part in first.value.parts if isinstance(part, Column)] == [[3, 7], [3, 21]]
     assert (first.rows.tolist(), second.rows.tolist()) == ([0, 2], [1])
+
+
+@pytest.mark.parametrize("then", [True, False])
+def test_rows_without_emission_are_not_looked_for(then: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[list[int]] = []
+    real = Rows.part
+
+    def part(rows: Rows, within: Any) -> Rows:
+        parts.append(within.tolist())
+        return real(rows, within)
+
+    monkeypatch.setattr(Rows, "part", part)
+    some, none = Leaf((Emission(None, A),)), Leaf()
+    condition = Call("lt", (A, Const(10, INTEGER)), BOOLEAN)
+    tree = Branch(condition, some, none) if then else Branch(condition, none, some)
+    for table, below, others in (((1, 20, 3), [0, 2], [1]), ((1, 2), None, []), ((20, 30), [], None)):
+        emitted = evaluation.run(tree, table_of(*((number, 0) for number in table)), len(table)).emissions
+        expected = below if then else others
+        assert [one.rows if one.rows is None else one.rows.tolist() for one in emitted] == [expected] * (expected != [])
+    assert parts == ([[0, 2]] if then else [[1]])
 
 
 AT = Input(("marker", "micros"), INTEGER)

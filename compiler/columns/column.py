@@ -14,6 +14,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.pending_take import PendingTake, array_of, taken
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.records import (
@@ -74,7 +75,7 @@ class Column:
     other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date
     too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
 
-    ``storage``: the values as stored, which may be :class:`DictionaryEncoded`; ``values`` are never.
+    ``storage``: the values as stored, which may be :class:`DictionaryEncoded` or a :class:`PendingTake`; ``values`` are neither.
 
     ``valid``: a bool array of the rows that are present; None for all. ``undefined``: a bool array of the rows for
     which the expression has no value; None for none. In missing or undefined rows the content of ``values`` means
@@ -89,7 +90,8 @@ class Column:
     @property
     def values(self) -> Any:
         """The values of the rows, or one for all."""
-        return self.storage.plain() if isinstance(self.storage, DictionaryEncoded) else self.storage
+        storage = self.storage
+        return storage.plain() if isinstance(storage, DictionaryEncoded) else array_of(storage)
 
     @property
     def encoding(self) -> DictionaryEncoded | None:
@@ -102,7 +104,7 @@ class Column:
         return not isinstance(self.storage, _ARRAYS)
 
 
-_ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded)
+_ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded, PendingTake)
 
 
 @final
@@ -185,11 +187,9 @@ def take(columns: Columns, rows: Any) -> Columns:
 
 def take_column(column: Column, rows: Any) -> Column:
     values, valid, undefined = column.storage, column.valid, column.undefined
-    if isinstance(values, np.ndarray):
-        values = values[rows]
-    elif isinstance(values, pa.Array):
-        values = values.take(pa.array(rows))
-    elif isinstance(values, ExactSums | DictionaryEncoded):
+    if isinstance(values, np.ndarray | pa.Array):
+        values = taken(values, rows)
+    elif isinstance(values, ExactSums | DictionaryEncoded | PendingTake):
         values = values.take(rows)
     return Column(
         column.kind,
@@ -243,13 +243,13 @@ def _end_to_end(parts: Sequence[tuple[Columns, int]]) -> Column | None:
     first = parts[0][0] if parts else None
     if not isinstance(first, Column) or first.valid is not None or first.undefined is not None:
         return None
-    kind, arrays = first.kind, [first.storage]
+    kind, arrays = first.kind, [array_of(first.storage)]
     for column, _ in parts[1:]:
         if column.valid is not None or not isinstance(column, Column) or column.undefined is not None:
             return None
         if column.kind is not kind and column.kind != kind:
             return None
-        arrays.append(column.storage)
+        arrays.append(array_of(column.storage))
     if all(type(one) is np.ndarray for one in arrays):
         return Column(kind, np.concatenate(arrays))
     if all(isinstance(one, pa.Array) and one.type == arrays[0].type for one in arrays):

@@ -59,7 +59,7 @@ class DictionaryEncoded:
 
     def take(self, rows: Any) -> DictionaryEncoded:
         """The rows of these numbers."""
-        return DictionaryEncoded(self.codes[rows], self.dictionary)
+        return DictionaryEncoded(self.codes.take(rows), self.dictionary)
 
     def plain(self) -> Any:
         """The column as an array of its rows."""

@@ -36,6 +36,7 @@ from tracetypes.compiler.columns.dictionary_expressions import (
 from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
 from tracetypes.compiler.columns.lookup_tables import entries_of, index_of
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.columns.pending_take import PendingTake
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import (
     Call,
@@ -151,13 +152,18 @@ class Rows:
     def narrow(self, column: Column) -> Column:
         """A column of the parent for these rows. Columns that share their codes still share them afterwards."""
         content = column.storage
-        if not isinstance(content, DictionaryEncoded):
+        if isinstance(content, DictionaryEncoded):
+            if id(content.codes) not in self.codes:
+                self.codes[id(content.codes)] = content.codes, content.codes.take(self.within)
+            _, codes = self.codes[id(content.codes)]
+            content = DictionaryEncoded(codes, content.dictionary)
+        elif isinstance(content, np.ndarray | pa.Array):
+            content = PendingTake(content, self.within)
+        else:
             return take_column(column, self.within)
-        if id(content.codes) not in self.codes:
-            self.codes[id(content.codes)] = content.codes, content.codes[self.within]
-        _, codes = self.codes[id(content.codes)]
-        rest = take_column(Column(column.kind, None, column.valid, column.undefined), self.within)
-        return Column(column.kind, DictionaryEncoded(codes, content.dictionary), rest.valid, rest.undefined)
+        valid = None if column.valid is None else column.valid[self.within]
+        undefined = None if column.undefined is None else column.undefined[self.within]
+        return Column(column.kind, content, valid, undefined)
 
     def call(self, call: Call) -> Column:
         op = call.op

@@ -12,8 +12,10 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
 
     def node_1(rows, n, leaves):
         c1 = rows.input(input_1)
-        if c1.valid is not None or c1.undefined is not None or type(c1.storage) is not ndarray: return False
-        v1, u = add(call_1, [c1.storage, 1], n)
+        if c1.valid is not None or c1.undefined is not None: return False
+        v1 = array_of(c1.storage)
+        if type(v1) is not ndarray or type(c1.kind) is not type_1: return False
+        v2, u = add(call_1, [v1, 1], n)
         if u is not None: return False
         v2, u = lt(call_2, [v1, 10], n)
         (yes,) = v2.nonzero()
@@ -34,6 +36,7 @@ from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows, Run
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Call,
@@ -85,6 +88,7 @@ def generated(tree: Tree, numbers: frozenset[Path] = NO_PATHS) -> Code | None:
         if sum(1 for _ in islice(_nodes(tree), _MOST + 1)) > _MOST:
             return None
         writer = _Writer(numbers)
+        writer.passes_over = all(leaf.result is None for leaf in _leaves(tree))
         first = writer.node(tree, frozenset())
     except RecursionError:
         return None
@@ -113,6 +117,15 @@ def _nodes(tree: Tree) -> Iterator[Tree | Value]:
         return
     for value in _values(tree):
         yield from _parts(value)
+
+
+def _leaves(tree: Tree) -> Iterator[Leaf]:
+    return (one for one in _nodes(tree) if isinstance(one, Leaf))
+
+
+def _emits_nothing(tree: Tree) -> bool:
+    """Whether rows come to their end there without an emission."""
+    return isinstance(tree, Leaf) and not tree.raises and not tree.emissions
 
 
 def _values(leaf: Leaf) -> Iterator[Value]:
@@ -152,6 +165,7 @@ class _Writer:
             "Undefined": Undefined,
             "result_of": result_of,
             "ndarray": np.ndarray,
+            "array_of": array_of,
             "where": np.where,
             "nothing": _NOTHING,
         }
@@ -159,6 +173,8 @@ class _Writer:
         self.done: dict[tuple[int, frozenset[int]], str] = {}
         self.computes = False
         """Whether an operation of numpy may warn."""
+        self.passes_over = False
+        """Whether rows that come to a leaf without emissions may be left out, since nothing is returned for them."""
 
     def name(self, prefix: str, value: Any) -> str:
         """The name of an object in the code."""
@@ -177,6 +193,15 @@ class _Writer:
             lines = body.branch(tree) if isinstance(tree, Branch) else body.leaf(tree)
             self.lines += [f"def {name}(rows, n, leaves):", *(f"    {line}" for line in lines)]
         return self.done[at]
+
+
+def _for_some(mask: str, node: str) -> list[str]:
+    """The rows of a mask come to a node, and the others to none."""
+    return [
+        f"(some,) = {mask}.nonzero()",
+        f"if len(some) == n: return {node}(rows, n, leaves)",
+        f"return not len(some) or {node}(rows.part(some), len(some), leaves)",
+    ]
 
 
 @final
@@ -228,6 +253,10 @@ class _Body:
             self.give_up(f"type({column}.kind) is not Boolean")
             mask = self.fresh("v")
             self.lines.append(f"{mask} = {column}.values")
+        if writer.passes_over and _emits_nothing(tree.otherwise):
+            return [*self.lines, *_for_some(mask, then)]
+        if writer.passes_over and _emits_nothing(tree.then):
+            return [*self.lines, *_for_some(f"(~{mask})", otherwise)]
         return [
             *self.lines,
             f"(yes,) = {mask}.nonzero()",
@@ -342,7 +371,7 @@ class _Body:
             column, array = self.fresh("c"), self.fresh("v")
             self.lines.append(f"{column} = {text}")
             self.give_up(f"{column}.valid is not None or {column}.undefined is not None")
-            self.lines.append(f"{array} = {column}.storage")
+            self.lines.append(f"{array} = array_of({column}.storage)")
             self.give_up(f"type({array}) is not ndarray or type({column}.kind) is not {self.writer.name('type', kind)}")
             self.temporaries["array", at] = array
         return self.temporaries["array", at]

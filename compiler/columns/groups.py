@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.runs import Numbers, Runs
 from tracetypes.compiler.columns.text_codes import text_codes
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import (
@@ -27,57 +28,47 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["Groups", "codes_of", "from_zero", "groups_of", "in_runs", "is_one_number", "one_number"]
+__all__ = ["Groups", "codes_of", "groups_of"]
 
 NARROW = 1 << 16
 """Numbers of this range are codes as they are, however few there are."""
 
-FEW = 64
-"""Values that are repeated slice by slice, at most."""
-
-
-def one_number(number: int, count: int) -> Any:
-    """A number (int64), seen as many. (``np.broadcast_to`` does the same in five times the time.)"""
-    return np.ndarray((count,), np.int64, np.array([number], np.int64), 0, (0,))
-
-
-def is_one_number(numbers: Any) -> bool:
-    """Whether an array is one number, seen as many."""
-    return len(numbers) > 0 and numbers.strides == (0,)
-
-
-def from_zero(places: Any) -> Any:
-    """Where runs start: the first at 0, the others at these places (int64)."""
-    whole = np.zeros(len(places) + 1, np.int64)
-    whole[1:] = places
-    return whole
-
-
-def in_runs(values: Any, starts: Any, count: int) -> Any:
-    """``count`` rows: each value (int64) from its start on (int64, ascending, the first 0), up to the next one. A few are written
-    slice by slice: other threads run meanwhile, and not while ``np.repeat`` does."""
-    if len(values) > FEW:
-        return np.repeat(values, np.diff(starts, append=count))
-    out, bounds = np.empty(count, np.int64), [*starts.tolist(), count]
-    for value, start, stop in zip(values.tolist(), bounds, bounds[1:], strict=False):
-        out[start:stop] = value
-    return out
+PER_GROUP = 64
+"""Rows of a group on average that tell one of each group almost always."""
 
 
 @attrs.frozen(eq=False)
 class Groups:
-    """Rows by group. ``of_row``: int64, the group of each row, from 0. ``first``: the first row of each group. ``sizes``:
-    their numbers of rows."""
+    """Rows by group. ``of_row``: int64, the group of each row, from 0. ``sizes``: their numbers of rows."""
 
     of_row: Any
-    first: Any
     sizes: Any
     counted: dict[tuple[int, int], tuple[Any, Any]] = attrs.field(factory=dict, init=False)
 
     @property
     def number(self) -> int:
         """The number of groups."""
-        return len(self.first)
+        return len(self.sizes)
+
+    @property
+    def first(self) -> Any:
+        """int64: the first row of each group."""
+        first = np.empty(len(self.sizes), np.int64)
+        first[self.of_row[::-1].copy()] = np.arange(len(self.of_row) - 1, -1, -1)
+        return first
+
+    @property
+    def some(self) -> Any:
+        """int64: a row of each group. Where groups are large, a few rows tell one of each."""
+        count, step = len(self.of_row), max(1, len(self.of_row) // (PER_GROUP * max(1, len(self.sizes))))
+        if step > 1:
+            some = np.full(len(self.sizes), -1, np.int64)
+            some[self.of_row[::step]] = np.arange(0, count, step)
+            if some.min() >= 0:
+                return some
+        some = np.empty(len(self.sizes), np.int64)
+        some[self.of_row] = np.arange(count)
+        return some
 
     @classmethod
     def of(cls, codes: Any, number: int) -> Groups:
@@ -94,9 +85,7 @@ class Groups:
             encoded = pa.array(codes).dictionary_encode()
             of_row = encoded.indices.to_numpy().astype(np.int64)
             sizes = np.bincount(of_row, minlength=len(encoded.dictionary))
-        first = np.empty(len(sizes), np.int64)
-        first[of_row[::-1].copy()] = np.arange(count - 1, -1, -1)
-        return cls(of_row, first, sizes)
+        return cls(of_row, sizes)
 
     def counts(self, encoding: DictionaryEncoded) -> Any:
         """int64, groups by entries: how many rows of a group have an entry. None if there are too many of these.
@@ -114,18 +103,14 @@ class Groups:
 
 def groups_of(key: Columns, count: int) -> Groups:
     """Rows by key."""
-    codes, number = codes_of(np.zeros(count, np.int64), key, count)
+    codes, number = codes_of(Runs.of_one(0, count), key, count)
     return Groups.of(codes, number)
 
 
-def codes_of(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
+def codes_of(ends: Numbers, key: Columns, count: int) -> tuple[Any, int]:
     """A number for each block and key, and an upper bound of these numbers."""
-    if is_one_number(ends):
-        if isinstance(key, Column) and key.valid is None:
-            return _of_column(key, count)
-        codes, number = None, 1
-    else:
-        codes, number = _of_integers(ends, count)
+    blocks = ends if isinstance(ends, Runs) else None
+    codes, number = (None, 1) if blocks is not None else _of_integers(ends, count)
     for column in _scalars(key):
         more, size = _of_column(column, count)
         if size == 1:
@@ -137,7 +122,11 @@ def codes_of(ends: Any, key: Columns, count: int) -> tuple[Any, int]:
             codes, number = _dense(codes)
             more, size = _dense(more)
         codes, number = codes * size + more, number * size
-    return np.zeros(count, np.int64) if codes is None else codes, number
+    if blocks is None or len(blocks.values) == 1:
+        return np.zeros(count, np.int64) if codes is None else codes, number
+    if number * len(blocks.values) > 1 << 62:
+        codes, number = _dense(codes)
+    return blocks.spread(np.arange(len(blocks.values)) * number, codes), number * len(blocks.values)
 
 
 def _scalars(columns: Columns) -> Iterator[Column]:
@@ -159,7 +148,7 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
         of_entries, number = _of_column(Column(column.kind, entries), len(entries))
         if number == len(entries) and (of_entries == np.arange(number)).all():
             return column.encoding.codes, number
-        return of_entries[column.encoding.codes], number
+        return of_entries.take(column.encoding.codes), number
     if column.scalar or isinstance(column.kind, UnitValue):
         return np.zeros(count, np.int64), 1
     match column.kind:
@@ -186,9 +175,9 @@ def _of_integers(values: Any, count: int) -> tuple[Any, int]:
     if 16 * len(before) < count:
         # Neighbours are mostly equal, as blocks are of rows in the order of their times. Two blocks a second apart are a million
         # numbers, which would not fit beside those of a key.
-        starts = from_zero(before + 1)
+        starts = np.append(0, before + 1)
         codes, number = _of_integers(values[starts], len(starts))
-        return in_runs(codes, starts, count), number
+        return Runs(codes, starts, count).array, number
     if span <= 4 * count:
         return values - low, span
     # Differences of numbers that lie further apart would wrap.

@@ -18,6 +18,7 @@ from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.column import Columns as KeyColumns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroups, Table
 from tracetypes.compiler.connectors.text import Dialect, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
@@ -195,12 +196,12 @@ class Columns:
 
         inputs = read_by(load)
         try:
-            times, ordered = self.times(table, inputs)
+            times, ordered, unit = self.times(table, inputs)
             columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
             keys = self.keys(table, columns)
         except Undefined:
             return None
-        chunk = Chunk(times, load, ordered)
+        chunk = Chunk(times, load, ordered, unit)
         chunk.keys = columns
         return chunk
 
@@ -209,7 +210,7 @@ class Columns:
         a key."""
         schema, count = self.leaf.items.key, table.num_rows
         if columns is not None:
-            if isinstance(columns, Column) and type(columns.storage) is np.ndarray:
+            if isinstance(columns, Column) and type(array_of(columns.storage)) is np.ndarray:
                 return lambda: to_arrow(schema, columns, count)
             array = to_coded_arrow(schema, columns, count)
             return lambda: array
@@ -226,9 +227,9 @@ class Columns:
             self.verifier.key(self.leaf, function, tree, inputs, columns, count)
         return columns
 
-    def times(self, table: Table, inputs: Inputs) -> tuple[Any, bool]:
-        """The event times in microseconds, and whether they are in order. Raises :class:`Undefined` if one of them is out of
-        bounds, or is not a time."""
+    def times(self, table: Table, inputs: Inputs) -> tuple[Any, bool, int]:
+        """The event times, whether they are in order, and the microseconds of their unit. Raises :class:`Undefined` if one of
+        them is out of bounds, or is not a time."""
         column = return_values(self.time, inputs, table.num_rows)
         if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)
@@ -238,14 +239,14 @@ class Columns:
         values = column.values
         match column.kind:
             case Timestamp():
-                return values, in_order(values)
+                return values, in_order(values), 1
             case Integer():
                 ordered = in_order(values)
                 if len(values):
                     least, most = (values[0], values[-1]) if ordered else (values.min(), values.max())
                     if max(-int(least), int(most)) > bound // factor:
                         raise Undefined(0)
-                return values if factor == 1 else values * factor, ordered
+                return values, ordered, factor
             case Float():
                 if not np.isfinite(values).all():
                     raise Undefined(0)
@@ -253,7 +254,7 @@ class Columns:
                 if len(times) and np.abs(times).max() > bound:
                     raise Undefined(0)
                 micros = times.astype(np.int64)
-                return micros, in_order(micros)
+                return micros, in_order(micros), 1
             case _:
                 raise Undefined(0)
 

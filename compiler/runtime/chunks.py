@@ -14,7 +14,8 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.columns.groups import from_zero, groups_of, in_runs, one_number
+from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.runs import Numbers, Runs
 from tracetypes.compiler.columns.text_sums import text_sums
 from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
@@ -49,12 +50,13 @@ class Arrays:
 
 
 class Chunk:
-    """Adjacent rows of a split, none of them a reject. ``times``: int64 microseconds; ``ordered``: whether they are in order.
-    Columns are read on demand: ``load(path)`` returns the Arrow array of ``("key", ...)`` or ``("value", field, ...)``."""
+    """Adjacent rows of a split, none of them a reject. ``stamps``: int64, their times in units of ``unit`` microseconds;
+    ``ordered``: whether they are in order. Columns are read on demand: ``load(path)`` returns the Arrow array of ``("key", ...)``
+    or ``("value", field, ...)``."""
 
-    def __init__(self, times: Any, load: Callable[[Path], Any], ordered: bool | None = None) -> None:
-        self.times = times
-        self.ordered = in_order(times) if ordered is None else ordered
+    def __init__(self, stamps: Any, load: Callable[[Path], Any], ordered: bool | None = None, unit: int = 1) -> None:
+        self.stamps, self.unit = stamps, unit
+        self.ordered = in_order(stamps) if ordered is None else ordered
         arrays = Arrays(load)
         self.column = arrays.column
         """The Arrow array of a path."""
@@ -70,8 +72,18 @@ class Chunk:
         """From whole columns of keys and values."""
         return cls(times, lambda path: inside(keys if path[0] == "key" else values, path[1:]))
 
+    @property
+    def times(self) -> Any:
+        """int64: the times in microseconds. Where they are in order, few of them are needed."""
+        return self.stamps if self.unit == 1 else self.stamps * self.unit
+
+    @property
+    def newest(self) -> int:
+        """The newest of the times, in microseconds. There are rows."""
+        return int(self.stamps[-1] if self.ordered else self.stamps.max()) * self.unit
+
     def __len__(self) -> int:
-        return len(self.times)
+        return len(self.stamps)
 
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -99,32 +111,27 @@ class LateRows:
 @attrs.frozen
 class PlacedChunk:
     """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all.
-    ``starts``: int64, the first row of each block, if the rows of a block are adjacent and were looked for."""
+    ``ends`` are in runs if few blocks have all rows, in their order."""
 
     chunk: Chunk
     kept: Any
-    ends: Any
+    ends: Numbers
     late: LateRows | None
     newest: int
-    starts: Any = None
 
     @property
     def blocks(self) -> list[int]:
         """The end of each block, perhaps several times."""
-        if self.starts is not None:
-            return cast(list[int], self.ends[self.starts].tolist())
+        if isinstance(self.ends, Runs):
+            return cast(list[int], self.ends.present.tolist())
         changes = np.flatnonzero(self.ends[1:] != self.ends[:-1])
         return [*self.ends[changes].tolist(), int(self.ends[-1])]
 
-    def ends_of(self, rows: Any) -> Any:
-        """The ends of the blocks of these rows, None for all."""
+    def ends_of(self, rows: Any) -> Numbers:
+        """The ends of the blocks of these rows (int64, ascending; None for all)."""
         if rows is None:
             return self.ends
-        if self.starts is not None and len(self.starts) == 1:
-            return one_number(int(self.ends[0]), len(rows))
-        if self.starts is None or not in_order(rows):
-            return self.ends[rows]
-        return in_runs(self.ends[self.starts], from_zero(rows.searchsorted(self.starts[1:])), len(rows))
+        return self.ends.of_rows(rows) if isinstance(self.ends, Runs) else self.ends.take(rows)
 
     @property
     def at(self) -> Any:
@@ -157,11 +164,10 @@ class PlacedChunk:
 def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = None) -> PlacedChunk:
     """Blocks and late rows of a chunk, exactly as row by row. ``newest``: the newest time before the chunk. ``own``:
     the newest in its split."""
-    times, start = chunk.times, NEVER if newest is None else newest
-    if chunk.ordered and len(times) and (first := int(times[0])) >= start:
-        last = int(times[-1])
-        ends, starts = _ends(how, times, first, last)
-        return PlacedChunk(chunk, None, ends, None, last, starts)
+    start = NEVER if newest is None else newest
+    if chunk.ordered and len(chunk) and (first := int(chunk.stamps[0]) * chunk.unit) >= start:
+        return PlacedChunk(chunk, None, _ends(how, chunk, first, chunk.newest), None, chunk.newest)
+    times = chunk.times
     ends = times // how.period
     ends += 1
     ends *= how.period
@@ -180,22 +186,18 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     return PlacedChunk(chunk, on_time, ends[on_time], late, int(before[-1]))
 
 
-def _ends(how: EventTime, times: Any, first: int, last: int) -> tuple[Any, Any]:
-    """The ends of the blocks of times in order, and the first row of each block if they were looked for. Ends of a single block
-    are one number, seen as many."""
-    blocks = range(first // how.period, last // how.period + 1)
+def _ends(how: EventTime, chunk: Chunk, first: int, last: int) -> Numbers:
+    """The ends of the blocks of a chunk in order; ``first`` and ``last`` are its times."""
+    blocks, count = range(first // how.period, last // how.period + 1), len(chunk)
     if len(blocks) == 1:
-        return one_number(blocks.stop * how.period, len(times)), np.zeros(1, np.int64)
-    if len(blocks) * LONG <= len(times):
+        return Runs.of_one(blocks.stop * how.period, count)
+    if len(blocks) * LONG <= count:
         bounds = (np.arange(len(blocks), dtype=np.int64) + (blocks.start + 1)) * how.period
-        starts = from_zero(times.searchsorted(bounds[:-1]))
-        filled = np.ones(len(starts), np.bool_)  # the last block has the last row
-        np.less(starts[:-1], starts[1:], out=filled[:-1])
-        return in_runs(bounds, starts, len(times)), starts[filled]
-    ends = times // how.period
+        return Runs.at(bounds, chunk.stamps.searchsorted(-(-bounds[:-1] // chunk.unit)), count)
+    ends = chunk.times // how.period
     ends += 1
     ends *= how.period
-    return ends, None
+    return ends
 
 
 def hashes(schema: Schema, keys: Any) -> Any:

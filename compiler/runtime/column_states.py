@@ -325,9 +325,10 @@ class Columnar:
         starts = [*due.ends.searchsorted(ends).tolist(), len(due)]
         keys = concat([(state.keys, count), (due.keys, len(due))]) if count else due.keys
         groups = groups_of(keys, count + len(due))
-        new = np.sort(groups.first[groups.first >= count])  # the rows with which new keys come
-        slot_of = groups.first.copy()
-        slot_of[groups.first >= count] = count + np.searchsorted(new, groups.first[groups.first >= count])
+        slot_of = groups.first
+        is_new = slot_of >= count
+        new = np.sort(slot_of[is_new])  # the rows with which new keys come
+        slot_of[is_new] = count + np.searchsorted(new, slot_of[is_new])
         born = [count] * len(ends)
         if len(new):
             born = [count + int(n) for n in np.searchsorted(new - count, starts[1:], "left")]

@@ -16,6 +16,7 @@ from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.columns.groups import Groups, codes_of
+from tracetypes.compiler.columns.runs import Numbers
 from tracetypes.compiler.runtime.flows import Flow
 from tracetypes.compiler.runtime.messages import AggregateRows
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
@@ -73,8 +74,8 @@ class Reduced(Combined):
         return kind(ends, self.keys, self.parts)
 
 
-def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums | None = None) -> Reduced:
-    """Lift the items of a flow and combine those of one block and key. ``ends``: int64, the block of each. ``seen``
+def combine(monoid: Monoid, flow: Flow, ends: Numbers, key: Columns, seen: SeenSums | None = None) -> Reduced:
+    """Lift the items of a flow and combine those of one block and key. ``ends``: the block of each. ``seen``
     sees both.
 
     Raises :class:`Undefined` if a number leaves its type, or a row must run in Python.
@@ -85,14 +86,16 @@ def combine(monoid: Monoid, flow: Flow, ends: Any, key: Columns, seen: SeenSums 
     columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
         seen(monoid, flow, parts, groups, columns)
-    return Reduced(ends[groups.first], take(key, groups.first), columns)
+    some = groups.some
+    return Reduced(ends.take(some), take(key, some), columns)
 
 
 def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Reduced:
     """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
     results = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
-    return Reduced(ends[groups.first], take(key, groups.first), results)
+    some = groups.some
+    return Reduced(ends.take(some), take(key, some), results)
 
 
 def _part(columns: Columns, part: Part, count: int) -> Column:

@@ -15,8 +15,8 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
-from tracetypes.compiler.columns.groups import is_one_number, one_number
 from tracetypes.compiler.columns.ordering import array_of_runs
+from tracetypes.compiler.columns.runs import Numbers, Runs, array_of_numbers
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
@@ -32,10 +32,10 @@ from tracetypes.formats import Layout
 __all__ = ["ObjectAggregator", "Partitioner", "Straight"]
 
 
-def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
-    """The ends of the windows or panes in which blocks lie, from the ends of the blocks, as a column."""
-    if is_one_number(ends):
-        return one_number(-((offset - int(ends[0])) // size) * size + offset, len(ends))
+def ends_of_windows(ends: Numbers, size: int, offset: int) -> Numbers:
+    """The ends of the windows or panes in which blocks lie, from the ends of the blocks."""
+    if isinstance(ends, Runs):
+        return ends.with_values(ends_of_windows(ends.values, size, offset))
     return -((offset - ends) // size) * size + offset
 
 
@@ -75,7 +75,7 @@ class Partitioner:
         """Add many items."""
         self.batch.extend(more)
 
-    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Numbers, positions: Any) -> Iterator[Message]:
         """Messages of items that come as columns. Raises :class:`Undefined`, before the first message, if they must be
         taken one by one."""
         if self.joined is not None:
@@ -86,15 +86,15 @@ class Partitioner:
         if self.choices and flow.count >= limits.MANY:
             with suppress(Undefined):  # then the operator gets all of them
                 rows = chosen_rows(self.choices, flow, ends, self.choosing)
-                flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends[rows]
+                flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends.take(rows)
         schema, count = self.stream.key, flow.count
         keys = to_coded_arrow(schema, flow.key, count)
-        columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(ends)}
+        columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(array_of_numbers(ends))}
         if self.positioned:
             columns["position"] = pa.array(positions)
         yield from self.scattered(piece, keys, columns)
 
-    def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Any) -> Iterable[Message]:
+    def aggregates(self, monoid: Monoid, piece: Piece | None, flow: Flow, key: Columns, ends: Numbers) -> Iterable[Message]:
         """Messages of items that are combined, of which not all columns may be read."""
         if self.joined is not None:
             ends = ends_of_windows(ends, *self.joined)
@@ -174,10 +174,11 @@ class Straight(Partitioner):
         super().__init__(stage, 0, 1, False)
         self.layout = layout
 
-    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Any, positions: Any) -> Iterator[Message]:
+    def columns(self, piece: Piece | None, flow: KeyedFlow, ends: Numbers, positions: Any) -> Iterator[Message]:
         """Rows of items that come as columns."""
         keys = to_arrow(self.stream.key, flow.key, flow.count)
         values = to_arrow(self.stream.value, flow.value, flow.count)
+        ends = array_of_numbers(ends)
         for at in range(0, flow.count, limits.BATCH):
             part = slice(at, at + limits.BATCH)
             table = rows_of_columns(self.layout, keys[part], values[part], ends[part])

@@ -14,6 +14,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, concat_column, take_column
 from tracetypes.compiler.columns.conversion import column_from_arrow
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
 from tracetypes.records import Boolean, Float, Integer, Optional, String
@@ -86,9 +87,10 @@ def _column_of(kind: Kind | None, values: list[Any]) -> Column:
 
 def full(kind: Kind | None, column: Column, count: int) -> Column:
     """The column of that kind as an array of ``count`` rows."""
-    is_array = type(column.kind) is type(kind) and type(kind) in _NUMBERS and type(column.storage) is np.ndarray
-    if is_array and column.valid is None and column.undefined is None:
-        return column
+    if type(column.kind) is type(kind) and type(kind) in _NUMBERS and column.valid is None and column.undefined is None:
+        storage = array_of(column.storage)
+        if type(storage) is np.ndarray:
+            return column if storage is column.storage else Column(column.kind, storage)
     bare: Any = kind.item if isinstance(kind, Optional) else kind
     optional = isinstance(kind, Optional)
     if column.kind is None:

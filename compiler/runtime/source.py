@@ -17,6 +17,7 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions
+from tracetypes.compiler.columns.runs import array_of_numbers
 from tracetypes.compiler.plan.plan import SourceLink, Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
@@ -170,7 +171,7 @@ class SourceKernel:
                         yield from self._chunk(piece, sent_on, count)
                 if len(placed.ends):
                     blocks.update(placed.blocks)
-                    top = int(one.times[-1] if one.ordered else one.times.max())
+                    top = one.newest
                     first = top if first is None else max(first, top)
                     newest, closed = placed.newest, how.frontier(placed.newest)
                     if self.gives_items:
@@ -268,7 +269,7 @@ class SourceKernel:
                 one.items = []
             messages = []
             items = self._items(placed.column(("key",)), placed.column(("value",)))
-            self._objects(self.push, placed.ends, (placed.at + (count + 1)).tolist(), *items)
+            self._objects(self.push, array_of_numbers(placed.ends), (placed.at + (count + 1)).tolist(), *items)
         yield from messages
         yield from self._collected(piece)
 
@@ -282,7 +283,7 @@ class SourceKernel:
             if self.whole:
                 messages.extend(self.partitioner.columns(piece, flow, ends, positions))
             else:
-                messages.extend(self._opaque(piece, ends, partial(_objects_of, flow.key, flow.value)))
+                messages.extend(self._opaque(piece, array_of_numbers(ends), partial(_objects_of, flow.key, flow.value)))
 
     def _traced(self, placed: PlacedChunk) -> list[KeyedFlow]:
         """What comes out of the traced operators, the first of which Spark may have computed already."""
@@ -301,7 +302,7 @@ class SourceKernel:
         """Items as they come from the source: no traced operator is first."""
         if not self.whole:
             items = placed.column(("key",)), placed.column(("value",))
-            return self._opaque(piece, placed.ends, partial(self._items, *items))
+            return self._opaque(piece, array_of_numbers(placed.ends), partial(self._items, *items))
         (key, value), stream, count = self.late_schema, self.partitioner.stream, len(placed.ends)
         keys = fit_key(stream.key, placed.keys(key))
         if self.partitioner.monoid is None:
