@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracetypes.compiler.columns import groups
 from tracetypes.compiler.columns import lookup_tables as module
 from tracetypes.compiler.columns.column import Column, take_column
-from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.evaluation import evaluate
+from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.columns.lookup_tables import index_of, new_entries, table_entries, table_keys
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
-from tracetypes.compiler.tracing.expr import Kind
-from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, String
+from tracetypes.compiler.tracing.expr import Call, Input, Kind
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, Optional, String
 
 KINDS = (Boolean(), Integer(), Float(), String())
 ODD = (INT_MAX, INT_MAX + 1, INT_MIN, INT_MIN - 1, "a", "é", "\ud800", "\udc00", "", 1.5, 2.0, True, None)
@@ -76,3 +82,41 @@ def test_threads_that_come_together_build_a_table_once(monkeypatch: pytest.Monke
     for thread in threads:
         thread.join()
     assert (len(asked), len(found), len(set(map(id, found)))) == (1, 4, 1)
+
+
+WORDS = st.sampled_from(["red", "green", "blue"])
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), WORDS | st.none(), min_size=1),
+    st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30),
+    st.booleans(),
+)
+def test_groups_of_what_is_looked_up(table: dict[str, str | None], keys: list[str], coded: bool) -> None:
+    """Equal texts of a table are one key, and no text of a row is looked at to tell."""
+    keys = [key for key in keys if key in table]
+    if not keys or all(table[key] is None for key in keys):
+        return
+    kind = String() if None not in table.values() else Optional(String())
+    key, texts = Input(("row",), String()), pa.array(keys)
+    column = from_arrow(String(), texts.dictionary_encode() if coded else texts)
+    assert isinstance(column, Column)
+    found = evaluate(Call("lookup", (key,), kind, table=table, path=()), lambda _: column, len(keys))
+    assert isinstance(found, Column)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "text_codes", lambda _: pytest.fail("a text is looked at"))
+        some = groups_of(found, len(keys))
+    values = [table[key] for key in keys]
+    assert len(set(zip(some.of_row.tolist(), values, strict=True))) == len(set(values)) == some.number
+    taken = take_column(found, some.some)
+    assert groups_of(taken, some.number).number == some.number
+    assert values_of(pickle.loads(pickle.dumps(taken)), some.number) == values_of(taken, some.number)
+
+
+def test_a_pickle_of_the_time_before_numbers_is_read() -> None:
+    """Checkpoints have such columns."""
+    whole = DictionaryEncoded(np.array([1, 0]), pa.array(["a", "b"]))
+    before = DictionaryEncoded.__new__(DictionaryEncoded)
+    before.__setstate__({"codes": whole.codes, "dictionary": whole.dictionary, "_plain": None})
+    assert before.plain().tolist() == whole.plain().tolist()
+    assert before.take(np.array([0])).numbers is None

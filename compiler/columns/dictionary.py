@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import attrs
@@ -25,15 +26,24 @@ class DictionaryEncoded:
 
     ``codes``: an array of integers, all of them places in ``dictionary``. ``dictionary``: as in
     :class:`~tracetypes.compiler.columns.column.Column`, without nulls. Entries may be equal, and some may have no row,
-    so nothing follows from the entries alone.
+    so nothing follows from the entries alone. ``numbers``: an int64 number of each entry, the same for equal ones, and an upper
+    bound of these numbers; None if they are not known. A pickle does not have them.
     """
 
     codes: Any
     dictionary: Any
+    numbers: tuple[Any, int] | None = None
     _plain: Any = attrs.field(default=None, init=False)
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __reduce__(self) -> Any:
+        return DictionaryEncoded, (self.codes, self.dictionary)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """From a pickle that was written before there were numbers."""
+        self.__init__(state["codes"], state["dictionary"])
 
     @classmethod
     def from_arrow(cls, array: Any) -> DictionaryEncoded:
@@ -59,7 +69,7 @@ class DictionaryEncoded:
 
     def take(self, rows: Any) -> DictionaryEncoded:
         """The rows of these numbers."""
-        return DictionaryEncoded(self.codes.take(rows), self.dictionary)
+        return DictionaryEncoded(self.codes.take(rows), self.dictionary, self.numbers)
 
     def plain(self) -> Any:
         """The column as an array of its rows."""

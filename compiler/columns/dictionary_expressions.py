@@ -12,9 +12,10 @@ from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
 __all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dictionary", "shared_codes"]
 
 
-def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any) -> Column:
-    """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
-    values = distinct.storage if distinct.scalar else DictionaryEncoded(codes, distinct.storage)
+def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any, numbers: tuple[Any, int] | None = None) -> Column:
+    """A column of entries as a column of rows. ``undefined``: more rows without a value. ``numbers``: those of the entries, if
+    they are known."""
+    values = distinct.storage if distinct.scalar else DictionaryEncoded(codes, distinct.storage, numbers)
     valid = None if distinct.valid is None else gathered(distinct.valid, codes)
     return Column(distinct.kind, values, valid, either_mask(undefined, mask_of_rows(distinct.undefined, codes)))
 

@@ -34,7 +34,7 @@ from tracetypes.compiler.columns.dictionary_expressions import (
     shared_codes,
 )
 from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
-from tracetypes.compiler.columns.lookup_tables import entries_of, index_of
+from tracetypes.compiler.columns.lookup_tables import entries_of, index_of, numbers_of_entries
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
 from tracetypes.compiler.columns.pending_take import PendingTake
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
@@ -156,7 +156,7 @@ class Rows:
             if id(content.codes) not in self.codes:
                 self.codes[id(content.codes)] = content.codes, content.codes.take(self.within)
             _, codes = self.codes[id(content.codes)]
-            content = DictionaryEncoded(codes, content.dictionary)
+            content = DictionaryEncoded(codes, content.dictionary, content.numbers)
         elif isinstance(content, np.ndarray | pa.Array):
             content = PendingTake(content, self.within)
         else:
@@ -276,7 +276,8 @@ class Rows:
                 return undefined_column(call.kind, self.count)
             index, entries = answers.index(key.kind), answers.entries
         else:
-            index, entries = index_of(ObjectKey(table), key.kind), partial(entries_of, ObjectKey(table))
+            same = ObjectKey(table)
+            index, entries = index_of(same, key.kind), partial(entries_of, same)
         if index is None:
             return undefined_column(call.kind, self.count)
         if key.scalar:
@@ -300,16 +301,20 @@ class Rows:
             )
         encoding = places_of.encoding
         places = places_of.values if encoding is None else encoding.dictionary
+        numbers = None
         if call.op == "has":
             rows = Column(BOOLEAN, places < index.missing)
         else:
             part = entries(call.path, bare_kind(call.kind))
-            if encoding is None and isinstance(part.storage, pa.Array) and len(part.storage) <= self.count:
-                return rows_of_dictionary(part, places, undefined)
+            if isinstance(part.storage, pa.Array):
+                numbers = None if isinstance(table, LookupTable) else numbers_of_entries(same, call.path, bare_kind(call.kind))
+                if encoding is None and (numbers is not None or len(part.storage) <= self.count):
+                    return rows_of_dictionary(part, places, undefined, numbers)
+                numbers = None if numbers is None else (numbers[0].take(places), numbers[1])
             rows = take_column(part, places)
         if encoding is None:
             return Column(rows.kind, rows.storage, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
-        return rows_of_dictionary(rows, encoding.codes, undefined)
+        return rows_of_dictionary(rows, encoding.codes, undefined, numbers)
 
     def ask(self, table: LookupTable, known: Any, key: Column) -> LookupResults | None:
         """The answer of a table for a column of keys. The table is asked once for these rows and all parts of them.

@@ -143,6 +143,10 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
     if column.valid is not None:
         codes, number = _of_column(attrs.evolve(column, valid=None), count)
         return np.where(column.valid, codes + 1, 0), number + 1
+    storage = column.storage
+    if isinstance(storage, DictionaryEncoded) and storage.numbers is not None:
+        of_entries, number = storage.numbers
+        return of_entries.take(storage.codes), number
     if column.encoding is not None:
         entries = column.encoding.dictionary
         of_entries, number = _of_column(Column(column.kind, entries), len(entries))

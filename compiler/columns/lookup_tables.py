@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, constant
+from tracetypes.compiler.columns.text_codes import text_codes
 from tracetypes.compiler.columns.text_table import TextTable
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Bytes, Date, Float, Integer, String, Timestamp, is_utf8
 
-__all__ = ["Index", "entries_of", "index_of", "new_entries", "new_index", "table_entries", "table_keys"]
+__all__ = ["Index", "entries_of", "index_of", "new_entries", "new_index", "numbers_of_entries", "table_entries", "table_keys"]
 
 
 class Index(ABC):
@@ -183,6 +184,18 @@ def entries_of(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) 
         return _entries_of(same, path, kind)
 
 
+def numbers_of_entries(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> tuple[Any, int] | None:
+    """A number (int64) of each of :func:`entries_of`, the same for equal ones, and how many there are. None for what is no text.
+    Cached as above."""
+    with _building:
+        return _numbers_of_entries(same, path, kind)
+
+
+def new_numbers(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> tuple[Any, int] | None:
+    """The same, not cached."""
+    return text_codes(_entries_of(same, path, kind).values) if isinstance(kind, String | Bytes) else None
+
+
 def new_entries(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None) -> Column:
     """The same, not cached."""
     plain = _at_path(same.value, path)
@@ -213,3 +226,4 @@ def new_entries(same: ObjectKey, path: tuple[str | int, ...], kind: Kind | None)
 
 _index_of = lru_cache(maxsize=256)(new_index)
 _entries_of = lru_cache(maxsize=1024)(new_entries)
+_numbers_of_entries = lru_cache(maxsize=1024)(new_numbers)
