@@ -108,7 +108,7 @@ def test_groups_of_what_is_looked_up(table: dict[str, str | None], keys: list[st
         some = groups_of(found, len(keys))
     values = [table[key] for key in keys]
     assert len(set(zip(some.of_row.tolist(), values, strict=True))) == len(set(values)) == some.number
-    taken = take_column(found, some.some)
+    taken = take_column(found, some.any_row)
     assert groups_of(taken, some.number).number == some.number
     assert values_of(pickle.loads(pickle.dumps(taken)), some.number) == values_of(taken, some.number)
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from examples.yahoo_data import START
 from tests.local.test_code_is_used import run_yahoo
+from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.column import Column, concat_column, full_values, take_column
 from tracetypes.compiler.columns.pending_take import PendingTake
-from tracetypes.records import Integer, String
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Leaf
+from tracetypes.records import Boolean, Integer, String
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.booleans(), st.booleans(), st.data())
@@ -37,6 +39,18 @@ def test_a_column_of_rows_that_are_not_copied_yet(numbers: list[int], text: bool
     loaded = pickle.loads(pickle.dumps(column))
     assert type(loaded.storage) is type(whole)
     assert loaded.values.tolist() == expected
+
+
+def test_a_few_rows_are_copied_at_once() -> None:
+    """They would keep the whole array: what is emitted at a marker waits for all markers that have come."""
+    number = Input(("row",), Integer())
+    tree = Branch(Call("lt", (number, Const(10, Integer())), Boolean()), Leaf((Emission(None, number),)), Leaf())
+    for rows, copies in ((30, False), (1_000, True)):
+        column = Column(Integer(), np.arange(rows))
+        (emitted,) = evaluation.run(tree, lambda _, column=column: column, rows).emissions  # type: ignore[misc]
+        assert isinstance(emitted.value, Column)
+        assert isinstance(emitted.value.storage, np.ndarray) == copies
+        assert emitted.value.values.tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("query", ["IV", "V"])

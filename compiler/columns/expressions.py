@@ -36,7 +36,7 @@ from tracetypes.compiler.columns.dictionary_expressions import (
 from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
 from tracetypes.compiler.columns.lookup_tables import entries_of, index_of, numbers_of_entries
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
-from tracetypes.compiler.columns.pending_take import PendingTake
+from tracetypes.compiler.columns.pending_take import PendingTake, pending
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import (
     Call,
@@ -150,15 +150,16 @@ class Rows:
         return column
 
     def narrow(self, column: Column) -> Column:
-        """A column of the parent for these rows. Columns that share their codes still share them afterwards."""
+        """A column of the parent for these rows. Columns that share their codes still share them afterwards. Arrays are
+        copied when they are read."""
         content = column.storage
         if isinstance(content, DictionaryEncoded):
             if id(content.codes) not in self.codes:
                 self.codes[id(content.codes)] = content.codes, content.codes.take(self.within)
             _, codes = self.codes[id(content.codes)]
             content = DictionaryEncoded(codes, content.dictionary, content.numbers)
-        elif isinstance(content, np.ndarray | pa.Array):
-            content = PendingTake(content, self.within)
+        elif isinstance(content, np.ndarray | pa.Array | PendingTake):
+            content = pending(content, self.within)
         else:
             return take_column(column, self.within)
         valid = None if column.valid is None else column.valid[self.within]

@@ -17,11 +17,13 @@ A tree of two conditions looks like this, where ``rows`` are those that have com
         if type(v1) is not ndarray or type(c1.kind) is not type_1: return False
         v2, u = add(call_1, [v1, 1], n)
         if u is not None: return False
-        v2, u = lt(call_2, [v1, 10], n)
-        (yes,) = v2.nonzero()
+        v3, u = lt(call_2, [v2, 10], n)
+        (yes,) = v3.nonzero()
         if len(yes) == n: return node_2(rows, n, leaves)
         if not len(yes): return node_3(rows, n, leaves)
-        return node_2(rows.part(yes), len(yes), leaves) and node_3(rows.part((~v2).nonzero()[0]), n - len(yes), leaves)
+        return node_2(rows.part(yes), len(yes), leaves) and node_3(rows.part((~v3).nonzero()[0]), n - len(yes), leaves)
+
+Where nothing is returned, rows that would come to a leaf without emissions are left out.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def generated(tree: Tree, numbers: frozenset[Path] = NO_PATHS) -> Code | None:
         if sum(1 for _ in islice(_nodes(tree), _MOST + 1)) > _MOST:
             return None
         writer = _Writer(numbers)
-        writer.passes_over = all(leaf.result is None for leaf in _leaves(tree))
+        writer.leaves_out = all(leaf.result is None for leaf in _leaves(tree))
         first = writer.node(tree, frozenset())
     except RecursionError:
         return None
@@ -173,7 +175,7 @@ class _Writer:
         self.done: dict[tuple[int, frozenset[int]], str] = {}
         self.computes = False
         """Whether an operation of numpy may warn."""
-        self.passes_over = False
+        self.leaves_out = False
         """Whether rows that come to a leaf without emissions may be left out, since nothing is returned for them."""
 
     def name(self, prefix: str, value: Any) -> str:
@@ -196,7 +198,7 @@ class _Writer:
 
 
 def _for_some(mask: str, node: str) -> list[str]:
-    """The rows of a mask come to a node, and the others to none."""
+    """Lines that pass the rows of a mask on to a node, and leave out the others."""
     return [
         f"(some,) = {mask}.nonzero()",
         f"if len(some) == n: return {node}(rows, n, leaves)",
@@ -253,9 +255,9 @@ class _Body:
             self.give_up(f"type({column}.kind) is not Boolean")
             mask = self.fresh("v")
             self.lines.append(f"{mask} = {column}.values")
-        if writer.passes_over and _emits_nothing(tree.otherwise):
+        if writer.leaves_out and _emits_nothing(tree.otherwise):
             return [*self.lines, *_for_some(mask, then)]
-        if writer.passes_over and _emits_nothing(tree.then):
+        if writer.leaves_out and _emits_nothing(tree.then):
             return [*self.lines, *_for_some(f"(~{mask})", otherwise)]
         return [
             *self.lines,

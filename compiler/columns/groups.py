@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
-from tracetypes.compiler.columns.runs import Numbers, Runs
+from tracetypes.compiler.columns.runs import NumberRuns, Numbers
 from tracetypes.compiler.columns.text_codes import text_codes
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import (
@@ -34,12 +34,15 @@ NARROW = 1 << 16
 """Numbers of this range are codes as they are, however few there are."""
 
 PER_GROUP = 64
-"""Rows of a group on average that tell one of each group almost always."""
+"""Rows for each group, on average, that are looked at before all rows are."""
+
+LARGEST = 1 << 62
+"""The largest code."""
 
 
 @attrs.frozen(eq=False)
 class Groups:
-    """Rows by group. ``of_row``: int64, the group of each row, from 0. ``sizes``: their numbers of rows."""
+    """Rows by group. ``of_row``: int32 or int64, the group of each row, from 0. ``sizes``: their numbers of rows."""
 
     of_row: Any
     sizes: Any
@@ -58,8 +61,8 @@ class Groups:
         return first
 
     @property
-    def some(self) -> Any:
-        """int64: a row of each group. Where groups are large, a few rows tell one of each."""
+    def any_row(self) -> Any:
+        """int64: one row of each group, no matter which. Where groups are large, a few rows have one of each."""
         count, step = len(self.of_row), max(1, len(self.of_row) // (PER_GROUP * max(1, len(self.sizes))))
         if step > 1:
             some = np.full(len(self.sizes), -1, np.int64)
@@ -103,13 +106,13 @@ class Groups:
 
 def groups_of(key: Columns, count: int) -> Groups:
     """Rows by key."""
-    codes, number = codes_of(Runs.of_one(0, count), key, count)
+    codes, number = codes_of(NumberRuns.of_one(0, count), key, count)
     return Groups.of(codes, number)
 
 
 def codes_of(ends: Numbers, key: Columns, count: int) -> tuple[Any, int]:
     """A number for each block and key, and an upper bound of these numbers."""
-    blocks = ends if isinstance(ends, Runs) else None
+    blocks = ends if isinstance(ends, NumberRuns) else None
     codes, number = (None, 1) if blocks is not None else _of_integers(ends, count)
     for column in _scalars(key):
         more, size = _of_column(column, count)
@@ -118,13 +121,14 @@ def codes_of(ends: Numbers, key: Columns, count: int) -> tuple[Any, int]:
         if codes is None:
             codes, number = more, size
             continue
-        if number * size > 1 << 62:
+        if number * size > LARGEST:
             codes, number = _dense(codes)
             more, size = _dense(more)
-        codes, number = codes * size + more, number * size
+        # Codes of a dictionary have 32 bits.
+        codes, number = np.multiply(codes, size, dtype=np.int64) + more, number * size
     if blocks is None or len(blocks.values) == 1:
         return np.zeros(count, np.int64) if codes is None else codes, number
-    if number * len(blocks.values) > 1 << 62:
+    if codes is not None and number * len(blocks.values) > LARGEST:
         codes, number = _dense(codes)
     return blocks.spread(np.arange(len(blocks.values)) * number, codes), number * len(blocks.values)
 
@@ -181,7 +185,7 @@ def _of_integers(values: Any, count: int) -> tuple[Any, int]:
         # numbers, which would not fit beside those of a key.
         starts = np.append(0, before + 1)
         codes, number = _of_integers(values[starts], len(starts))
-        return Runs(codes, starts, count).array, number
+        return NumberRuns(codes, starts, count).array, number
     if span <= 4 * count:
         return values - low, span
     # Differences of numbers that lie further apart would wrap.

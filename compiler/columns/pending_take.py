@@ -3,38 +3,46 @@ of the values that it counts."""
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Final, final
 
 import pyarrow as pa
 
-__all__ = ["PendingTake", "array_of", "taken"]
+__all__ = ["PendingTake", "array_of", "pending", "taken"]
+
+PART: Final = 4
+"""Less than one row of so many are a few rows."""
 
 
 @final
 class PendingTake:
-    """Some rows of an array of numpy or Arrow, copied once, when they are read. A pickle has the copy."""
+    """Some rows of an array of numpy or Arrow, copied once, when they are read. Until then it keeps the whole array. A
+    pickle has the copy."""
 
-    __slots__ = ("_copy", "_rows", "_whole")
+    __slots__ = ("_content",)
 
     def __init__(self, whole: Any, rows: Any) -> None:
-        self._whole, self._rows = whole, rows
-        self._copy: Any = None
+        self._content = whole, rows
+        """The array and the rows of it that are meant; once they are copied, the copy and None. Threads may copy twice."""
 
     def __len__(self) -> int:
-        return len(self._rows)
+        array, rows = self._content
+        return len(array if rows is None else rows)
 
     def __reduce__(self) -> Any:
         return _itself, (self.array(),)
 
     def array(self) -> Any:
         """The rows, as an array."""
-        if self._copy is None:
-            self._copy = taken(self._whole, self._rows)
-        return self._copy
+        array, rows = self._content
+        if rows is not None:
+            array = taken(array, rows)
+            self._content = array, None
+        return array
 
     def take(self, rows: Any) -> Any:
         """Some of the rows, as an array."""
-        return taken(self._whole, self._rows.take(rows)) if self._copy is None else taken(self._copy, rows)
+        array, within = self._content
+        return taken(array, rows if within is None else within.take(rows))
 
 
 def _itself(array: Any) -> Any:
@@ -42,10 +50,16 @@ def _itself(array: Any) -> Any:
 
 
 def taken(whole: Any, rows: Any) -> Any:
-    """Rows of an array of numpy or Arrow (``rows``: int64, their numbers)."""
+    """Rows of an array of numpy or Arrow, or of a pending take (``rows``: int64, their numbers)."""
     return whole.take(pa.array(rows)) if isinstance(whole, pa.Array) else whole.take(rows)
 
 
 def array_of(storage: Any) -> Any:
     """The storage of a column, with the rows copied if they were not."""
     return storage.array() if type(storage) is PendingTake else storage
+
+
+def pending(whole: Any, rows: Any) -> Any:
+    """The storage of a column for some rows of an array, or of a pending take. A few rows are copied at once: they would keep a
+    large array, and what an operator emits at a marker waits for all markers that have come."""
+    return PendingTake(whole, rows) if PART * len(rows) >= len(whole) else taken(whole, rows)

@@ -7,28 +7,28 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-__all__ = ["Numbers", "Runs", "array_of_numbers"]
+__all__ = ["NumberRuns", "Numbers", "array_of_numbers"]
 
 FEW = 64
-"""Runs that are written slice by slice, at most."""
+"""NumberRuns that are written slice by slice, at most."""
 
 
 @final
-class Runs:
+class NumberRuns:
     """``count`` numbers. ``values``: int64, the number of each run; ``starts``: int64, ascending, where each begins, the first at
-    0. A run may be empty."""
+    0. A run may be empty. No number is in two runs that have rows."""
 
     def __init__(self, values: Any, starts: Any, count: int) -> None:
         self.values, self.starts, self.count = values, starts, count
 
     @classmethod
-    def of_one(cls, value: int, count: int) -> Runs:
+    def of_one(cls, value: int, count: int) -> NumberRuns:
         """One number, many times."""
         return cls(np.array([value], np.int64), np.zeros(1, np.int64), count)
 
     @classmethod
-    def at(cls, values: Any, places: Any, count: int) -> Runs:
-        """``places``: where all runs but the first begin."""
+    def starting_at(cls, places: Any, values: Any, count: int) -> NumberRuns:
+        """``places``: int64, ascending, where all runs but the first begin."""
         starts = np.zeros(len(values), np.int64)
         starts[1:] = places
         return cls(values, starts, count)
@@ -47,20 +47,20 @@ class Runs:
         ends = np.append(self.starts[1:], self.count)
         return self.values[self.starts < ends]
 
-    def of_rows(self, rows: Any) -> Runs:
+    def of_rows(self, rows: Any) -> NumberRuns:
         """The numbers of some rows (int64, ascending)."""
-        return Runs.at(self.values, rows.searchsorted(self.starts[1:]), len(rows))
+        return NumberRuns.starting_at(rows.searchsorted(self.starts[1:]), self.values, len(rows))
 
     def take(self, rows: Any) -> Any:
         """The numbers of any rows (int64), as an array."""
         return self.values.take(self.starts.searchsorted(rows, "right") - 1)
 
-    def with_values(self, values: Any) -> Runs:
+    def with_values(self, values: Any) -> NumberRuns:
         """Other numbers in the same runs (int64). Adjacent runs of one number become one."""
         if len(values) == 1:
-            return Runs(values, self.starts, self.count)
+            return NumberRuns(values, self.starts, self.count)
         first = np.append(True, values[1:] != values[:-1])
-        return Runs(values[first], self.starts[first], self.count)
+        return NumberRuns(values[first], self.starts[first], self.count)
 
     def spread(self, values: Any, rest: Any = None) -> Any:
         """int64: the value of each row's run, plus its ``rest`` (None for nothing). Few runs are written slice by slice: other
@@ -78,9 +78,9 @@ class Runs:
 
 
 Numbers: TypeAlias = Any
-"""An int64 array, or :class:`Runs`."""
+"""An int64 array, or :class:`NumberRuns`."""
 
 
 def array_of_numbers(numbers: Numbers) -> Any:
     """All numbers, as an array."""
-    return numbers.array if isinstance(numbers, Runs) else numbers
+    return numbers.array if isinstance(numbers, NumberRuns) else numbers

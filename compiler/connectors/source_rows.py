@@ -196,12 +196,12 @@ class Columns:
 
         inputs = read_by(load)
         try:
-            times, ordered, unit = self.times(table, inputs)
+            stamps, ordered, unit = self.stamps(table, inputs)
             columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
             keys = self.keys(table, columns)
         except Undefined:
             return None
-        chunk = Chunk(times, load, ordered, unit)
+        chunk = Chunk(stamps, load, ordered, unit)
         chunk.keys = columns
         return chunk
 
@@ -227,9 +227,9 @@ class Columns:
             self.verifier.key(self.leaf, function, tree, inputs, columns, count)
         return columns
 
-    def times(self, table: Table, inputs: Inputs) -> tuple[Any, bool, int]:
-        """The event times, whether they are in order, and the microseconds of their unit. Raises :class:`Undefined` if one of
-        them is out of bounds, or is not a time."""
+    def stamps(self, table: Table, inputs: Inputs) -> tuple[Any, bool, int]:
+        """The event times in their own unit (int64), whether they are in order, and how many microseconds the unit has. Raises
+        :class:`Undefined` if one of them is out of bounds, or is not a time."""
         column = return_values(self.time, inputs, table.num_rows)
         if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)

@@ -12,6 +12,7 @@ from tracetypes.compiler.columns.column import Column, Columns, full_values, tak
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.columns.ordering import canonical_columns, place_columns
+from tracetypes.compiler.columns.runs import Numbers
 from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.records import INT_MIN
@@ -22,7 +23,7 @@ SeenChoice: TypeAlias = Callable[[Callable[[Any], Any], Tree, Inputs, Columns, i
 """Sees a function of values, its tree, the values, what the tree gave for them, and how many they are."""
 
 
-def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Any, seen: SeenChoice | None = None) -> Any:
+def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Numbers, seen: SeenChoice | None = None) -> Any:
     """The rows (int64, ascending) of the items that all choices together need of each block and key; one at least.
 
     Raises :class:`Undefined` where Python has to tell. A row too many does no harm, since the operator chooses again.

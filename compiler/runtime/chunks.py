@@ -15,7 +15,7 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
-from tracetypes.compiler.columns.runs import Numbers, Runs
+from tracetypes.compiler.columns.runs import NumberRuns, Numbers
 from tracetypes.compiler.columns.text_sums import text_sums
 from tracetypes.compiler.runtime.flows import Inputs, read_by
 from tracetypes.compiler.tracing.expr import Undefined
@@ -74,7 +74,7 @@ class Chunk:
 
     @property
     def times(self) -> Any:
-        """int64: the times in microseconds. Where they are in order, few of them are needed."""
+        """int64: the times in microseconds, computed at each call. Rows in order need only ``stamps``."""
         return self.stamps if self.unit == 1 else self.stamps * self.unit
 
     @property
@@ -110,8 +110,8 @@ class LateRows:
 
 @attrs.frozen
 class PlacedChunk:
-    """A chunk with the end of each row's block, without its late rows. ``kept``: the rows that are left, None for all.
-    ``ends`` are in runs if few blocks have all rows, in their order."""
+    """A chunk without its late rows. ``kept``: the rows that are left, None for all. ``ends``: the end of each row's block;
+    :class:`NumberRuns` if all rows are in order and the blocks are long."""
 
     chunk: Chunk
     kept: Any
@@ -122,7 +122,7 @@ class PlacedChunk:
     @property
     def blocks(self) -> list[int]:
         """The end of each block, perhaps several times."""
-        if isinstance(self.ends, Runs):
+        if isinstance(self.ends, NumberRuns):
             return cast(list[int], self.ends.present.tolist())
         changes = np.flatnonzero(self.ends[1:] != self.ends[:-1])
         return [*self.ends[changes].tolist(), int(self.ends[-1])]
@@ -131,7 +131,7 @@ class PlacedChunk:
         """The ends of the blocks of these rows (int64, ascending; None for all)."""
         if rows is None:
             return self.ends
-        return self.ends.of_rows(rows) if isinstance(self.ends, Runs) else self.ends.take(rows)
+        return self.ends.of_rows(rows) if isinstance(self.ends, NumberRuns) else self.ends.take(rows)
 
     @property
     def at(self) -> Any:
@@ -190,10 +190,10 @@ def _ends(how: EventTime, chunk: Chunk, first: int, last: int) -> Numbers:
     """The ends of the blocks of a chunk in order; ``first`` and ``last`` are its times."""
     blocks, count = range(first // how.period, last // how.period + 1), len(chunk)
     if len(blocks) == 1:
-        return Runs.of_one(blocks.stop * how.period, count)
+        return NumberRuns.of_one(blocks.stop * how.period, count)
     if len(blocks) * LONG <= count:
         bounds = (np.arange(len(blocks), dtype=np.int64) + (blocks.start + 1)) * how.period
-        return Runs.at(bounds, chunk.stamps.searchsorted(-(-bounds[:-1] // chunk.unit)), count)
+        return NumberRuns.starting_at(chunk.stamps.searchsorted(-(-bounds[:-1] // chunk.unit)), bounds, count)
     ends = chunk.times // how.period
     ends += 1
     ends *= how.period

@@ -86,15 +86,15 @@ def combine(monoid: Monoid, flow: Flow, ends: Numbers, key: Columns, seen: SeenS
     columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
         seen(monoid, flow, parts, groups, columns)
-    some = groups.some
+    some = groups.any_row
     return Reduced(ends.take(some), take(key, some), columns)
 
 
-def reduce_by_key(parts: Sequence[Part], ends: Any, key: Columns, columns: Sequence[Column], count: int) -> Reduced:
+def reduce_by_key(parts: Sequence[Part], ends: Numbers, key: Columns, columns: Sequence[Column], count: int) -> Reduced:
     """One row for each block and key: the columns reduced as the components of the monoid say."""
     groups = Groups.of(*codes_of(ends, key, count))
     results = tuple(reduce_part(part, column, groups) for part, column in zip(parts, columns, strict=True))
-    some = groups.some
+    some = groups.any_row
     return Reduced(ends.take(some), take(key, some), results)
 
 

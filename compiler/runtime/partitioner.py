@@ -16,7 +16,7 @@ from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.ordering import array_of_runs
-from tracetypes.compiler.columns.runs import Numbers, Runs, array_of_numbers
+from tracetypes.compiler.columns.runs import NumberRuns, Numbers, array_of_numbers
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
@@ -34,7 +34,7 @@ __all__ = ["ObjectAggregator", "Partitioner", "Straight"]
 
 def ends_of_windows(ends: Numbers, size: int, offset: int) -> Numbers:
     """The ends of the windows or panes in which blocks lie, from the ends of the blocks."""
-    if isinstance(ends, Runs):
+    if isinstance(ends, NumberRuns):
         return ends.with_values(ends_of_windows(ends.values, size, offset))
     return -((offset - ends) // size) * size + offset
 
