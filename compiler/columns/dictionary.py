@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, final
 
 import attrs
@@ -16,34 +15,24 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.exact_sums import ExactSums
 
-__all__ = ["DictionaryEncoded", "gathered"]
+__all__ = ["DictionaryEncoded", "NumberedDictionary", "gathered"]
 
 
-@final
 @attrs.define(eq=False)
 class DictionaryEncoded:
     """The column whose row ``n`` is ``dictionary[codes[n]]``.
 
     ``codes``: an array of integers, all of them places in ``dictionary``. ``dictionary``: as in
     :class:`~tracetypes.compiler.columns.column.Column`, without nulls. Entries may be equal, and some may have no row,
-    so nothing follows from the entries alone. ``numbers``: an int64 number of each entry, the same for equal ones, and an upper
-    bound of these numbers; None if they are not known. A pickle does not have them.
+    so nothing follows from the entries alone.
     """
 
     codes: Any
     dictionary: Any
-    numbers: tuple[Any, int] | None = None
     _plain: Any = attrs.field(default=None, init=False)
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    def __reduce__(self) -> Any:
-        return DictionaryEncoded, (self.codes, self.dictionary)
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """From a pickle that was written before there were numbers."""
-        self.__init__(state["codes"], state["dictionary"])
 
     @classmethod
     def from_arrow(cls, array: Any) -> DictionaryEncoded:
@@ -69,13 +58,34 @@ class DictionaryEncoded:
 
     def take(self, rows: Any) -> DictionaryEncoded:
         """The rows of these numbers."""
-        return DictionaryEncoded(self.codes.take(rows), self.dictionary, self.numbers)
+        return self.with_codes(self.codes.take(rows))
+
+    def with_codes(self, codes: Any) -> DictionaryEncoded:
+        """Other rows of the same entries."""
+        return DictionaryEncoded(codes, self.dictionary)
 
     def plain(self) -> Any:
         """The column as an array of its rows."""
         if self._plain is None:
             self._plain = gathered(self.dictionary, self.codes)
         return self._plain
+
+
+@final
+@attrs.define(eq=False)
+class NumberedDictionary(DictionaryEncoded):
+    """With a number for each entry, the same for equal ones. ``numbers``: int64, of each entry; ``bound``: they are below it. A
+    pickle has neither."""
+
+    numbers: Any
+    bound: int
+
+    def __reduce__(self) -> Any:
+        return DictionaryEncoded, (self.codes, self.dictionary)
+
+    def with_codes(self, codes: Any) -> DictionaryEncoded:
+        """Other rows of the same entries."""
+        return NumberedDictionary(codes, self.dictionary, self.numbers, self.bound)
 
 
 def gathered(entries: Any, codes: Any) -> Any:

@@ -7,15 +7,23 @@ from typing import Any
 
 from tracetypes.compiler.columns.arithmetic import some_marked
 from tracetypes.compiler.columns.column import Column, either_mask
-from tracetypes.compiler.columns.dictionary import DictionaryEncoded, gathered
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded, NumberedDictionary, gathered
 
-__all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dictionary", "shared_codes"]
+__all__ = ["dictionary_size", "dictionary_values", "mask_of_rows", "rows_of_dictionary", "rows_of_numbered", "shared_codes"]
 
 
-def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any, numbers: tuple[Any, int] | None = None) -> Column:
-    """A column of entries as a column of rows. ``undefined``: more rows without a value. ``numbers``: those of the entries, if
-    they are known."""
-    values = distinct.storage if distinct.scalar else DictionaryEncoded(codes, distinct.storage, numbers)
+def rows_of_dictionary(distinct: Column, codes: Any, undefined: Any) -> Column:
+    """A column of entries as a column of rows. ``undefined``: additional rows without a value."""
+    values = distinct.storage if distinct.scalar else DictionaryEncoded(codes, distinct.storage)
+    return _rows_of(distinct, values, codes, undefined)
+
+
+def rows_of_numbered(distinct: Column, numbers: Any, bound: int, codes: Any, undefined: Any) -> Column:
+    """The same, of entries with numbers (:class:`NumberedDictionary`)."""
+    return _rows_of(distinct, NumberedDictionary(codes, distinct.storage, numbers, bound), codes, undefined)
+
+
+def _rows_of(distinct: Column, values: Any, codes: Any, undefined: Any) -> Column:
     valid = None if distinct.valid is None else gathered(distinct.valid, codes)
     return Column(distinct.kind, values, valid, either_mask(undefined, mask_of_rows(distinct.undefined, codes)))
 

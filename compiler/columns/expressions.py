@@ -31,6 +31,7 @@ from tracetypes.compiler.columns.dictionary_expressions import (
     dictionary_values,
     mask_of_rows,
     rows_of_dictionary,
+    rows_of_numbered,
     shared_codes,
 )
 from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
@@ -157,7 +158,7 @@ class Rows:
             if id(content.codes) not in self.codes:
                 self.codes[id(content.codes)] = content.codes, content.codes.take(self.within)
             _, codes = self.codes[id(content.codes)]
-            content = DictionaryEncoded(codes, content.dictionary, content.numbers)
+            content = content.with_codes(codes)
         elif isinstance(content, np.ndarray | pa.Array | PendingTake):
             content = pending(content, self.within)
         else:
@@ -309,13 +310,17 @@ class Rows:
             part = entries(call.path, bare_kind(call.kind))
             if isinstance(part.storage, pa.Array):
                 numbers = None if isinstance(table, LookupTable) else numbers_of_entries(same, call.path, bare_kind(call.kind))
-                if encoding is None and (numbers is not None or len(part.storage) <= self.count):
-                    return rows_of_dictionary(part, places, undefined, numbers)
-                numbers = None if numbers is None else (numbers[0].take(places), numbers[1])
+                if encoding is None and numbers is not None:
+                    return rows_of_numbered(part, *numbers, places, undefined)
+                if encoding is None and len(part.storage) <= self.count:
+                    return rows_of_dictionary(part, places, undefined)
             rows = take_column(part, places)
         if encoding is None:
             return Column(rows.kind, rows.storage, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
-        return rows_of_dictionary(rows, encoding.codes, undefined, numbers)
+        if numbers is not None:
+            of_entries, bound = numbers
+            return rows_of_numbered(rows, of_entries.take(places), bound, encoding.codes, undefined)
+        return rows_of_dictionary(rows, encoding.codes, undefined)
 
     def ask(self, table: LookupTable, known: Any, key: Column) -> LookupResults | None:
         """The answer of a table for a column of keys. The table is asked once for these rows and all parts of them.

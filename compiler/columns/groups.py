@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct
-from tracetypes.compiler.columns.dictionary import DictionaryEncoded
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded, NumberedDictionary
 from tracetypes.compiler.columns.runs import NumberRuns, Numbers
 from tracetypes.compiler.columns.text_codes import text_codes
 from tracetypes.compiler.tracing.expr import Undefined
@@ -148,9 +148,8 @@ def _of_column(column: Column, count: int) -> tuple[Any, int]:
         codes, number = _of_column(attrs.evolve(column, valid=None), count)
         return np.where(column.valid, codes + 1, 0), number + 1
     storage = column.storage
-    if isinstance(storage, DictionaryEncoded) and storage.numbers is not None:
-        of_entries, number = storage.numbers
-        return of_entries.take(storage.codes), number
+    if isinstance(storage, NumberedDictionary):
+        return storage.numbers.take(storage.codes), storage.bound
     if column.encoding is not None:
         entries = column.encoding.dictionary
         of_entries, number = _of_column(Column(column.kind, entries), len(entries))
