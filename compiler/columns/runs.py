@@ -10,13 +10,13 @@ import numpy as np
 __all__ = ["NumberRuns", "Numbers", "array_of_numbers"]
 
 FEW = 64
-"""NumberRuns that are written slice by slice, at most."""
+"""Runs that are written slice by slice, at most."""
 
 
 @final
 class NumberRuns:
     """``count`` numbers. ``values``: int64, the number of each run; ``starts``: int64, ascending, where each begins, the first at
-    0. A run may be empty. No number is in two runs that have rows."""
+    0. A run may be empty. If rows are grouped by the numbers, no number is in two runs that have rows."""
 
     def __init__(self, values: Any, starts: Any, count: int) -> None:
         self.values, self.starts, self.count = values, starts, count
@@ -59,8 +59,8 @@ class NumberRuns:
         """Other numbers in the same runs (int64). Adjacent runs of one number become one."""
         if len(values) == 1:
             return NumberRuns(values, self.starts, self.count)
-        first = np.append(True, values[1:] != values[:-1])
-        return NumberRuns(values[first], self.starts[first], self.count)
+        differs = np.append(True, values[1:] != values[:-1])
+        return NumberRuns(values[differs], self.starts[differs], self.count)
 
     def spread(self, values: Any, rest: Any = None) -> Any:
         """int64: the value of each row's run, plus its ``rest`` (None for nothing). Few runs are written slice by slice: other
