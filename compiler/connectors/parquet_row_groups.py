@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -30,11 +31,15 @@ class Table(Protocol):
         """An Arrow array of the layout's type."""
 
 
-def with_dictionaries(path: str, file: pq.ParquetFile, leaf: FromSource) -> pq.ParquetFile:
-    """The same file, opened so that columns of text are read as dictionaries."""
-    paths = {file.schema.column(number).path for number in range(len(file.schema))}
-    texts = [n for n, schema in leaf.layout.columns if n in paths and isinstance(_bare(schema), String | Bytes)]
-    return open_parquet(path, metadata=file.metadata, read_dictionary=texts)
+def with_dictionaries(path: str, leaf: FromSource) -> pq.ParquetFile:
+    """A file, opened so that columns of text are read as dictionaries."""
+    texts = [name for name, schema in leaf.layout.columns if isinstance(_bare(schema), String | Bytes)]
+    try:
+        return open_parquet(path, read_dictionary=texts)
+    except KeyError:  # it lacks one of them
+        with open_parquet(path) as file:
+            paths = {file.schema.column(number).path for number in range(len(file.schema))}
+            return open_parquet(path, metadata=file.metadata, read_dictionary=[name for name in texts if name in paths])
 
 
 def _bare(schema: Schema) -> Schema:
@@ -42,24 +47,25 @@ def _bare(schema: Schema) -> Schema:
 
 
 class RowGroup:
-    """A row group of a Parquet file, of which columns are read on demand. ``coded``: the same file, whose columns of
-    text come as dictionaries. ``constants``: columns of one value each, as text, which are not in the file."""
+    """A row group of a Parquet file, of which columns are read on demand. ``coded``: the file, whose columns of text come as
+    dictionaries. ``plain``: opens it so that they do not. ``constants``: columns of one value each, as text, which are not in the
+    file."""
 
     def __init__(
         self,
         path: str,
-        file: pq.ParquetFile,
+        coded: pq.ParquetFile,
         group: int,
         leaf: FromSource,
-        coded: pq.ParquetFile,
+        plain: Callable[[], pq.ParquetFile],
         constants: Mapping[str, str | None],
     ) -> None:
         self.constants, self.path, self.format = constants, path, leaf.source.format
-        self.file, self.group, self.columns, self.coded = file, group, leaf.layout.columns, coded
-        about = file.metadata.row_group(group)
+        self.coded, self.group, self.columns, self.plain = coded, group, leaf.layout.columns, plain
+        about = coded.metadata.row_group(group)
         self.num_rows: int = about.num_rows
         self.bytes: int = about.total_byte_size
-        self.names = set(file.schema_arrow.names)
+        self.names = set(coded.schema_arrow.names)
         self.read: dict[int, Any] = {}
 
     def column(self, at: int) -> Any:
@@ -79,13 +85,14 @@ class RowGroup:
         run."""
         where = f"{self.path}: the column {name!r}"
         try:
-            file = self.coded if self.repeats(name) else self.file
+            file = self.coded if self.repeats(name) else self.plain()
             whole = in_one_piece(file.read_row_group(self.group, columns=[name], use_threads=False).column(name))
-            zone = zone_of(self.file, name, self.format)
+            target = arrow_type(schema)
+            if whole.type == target or whole.type == pa.dictionary(pa.int32(), target):
+                return whole
+            zone = zone_of(file, name, self.format)
             if problem := misfit(whole.type, schema, zone):
                 raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
-            if whole.type == pa.dictionary(pa.int32(), arrow_type(schema)):
-                return whole
             return converted(whole, schema, zone)
         except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: there are two of that name
             raise RunError(
@@ -119,7 +126,7 @@ class RowGroup:
     @cached_property
     def _by_path(self) -> Mapping[str, Any]:
         """The file's metadata of each column. Arrow makes an object for each time that it is asked."""
-        group = self.file.metadata.row_group(self.group)
+        group = self.coded.metadata.row_group(self.group)
         columns = [group.column(number) for number in range(group.num_columns)]
         return {column.path_in_schema: column for column in reversed(columns)}
 
@@ -170,10 +177,16 @@ def tables(
     """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one value,
     as text."""
     try:
-        with open_parquet(path) as file, with_dictionaries(path, file, leaf) as coded:
-            count = file.num_row_groups
+        with ExitStack() as opened:
+            coded = opened.enter_context(with_dictionaries(path, leaf))
+
+            @cache
+            def plain() -> pq.ParquetFile:
+                return opened.enter_context(open_parquet(path, metadata=coded.metadata))
+
+            count = coded.num_row_groups
             numbers = range(count * part // parts, count * (part + 1) // parts)
-            yield from together(RowGroup(path, file, group, leaf, coded, constants or {}) for group in numbers)
+            yield from together(RowGroup(path, coded, group, leaf, plain, constants or {}) for group in numbers)
     except (OSError, pa.ArrowException) as error:
         raise RunError(
             "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"

@@ -107,25 +107,38 @@ class LocalInput(ABC):
 
 
 class FileSplits:
-    """The splits of listings. An offset ``{"listing": 3}`` is the last listing that was taken; an epoch takes one."""
+    """The splits of listings. An offset ``{"listing": 3}`` is the last listing that was taken. ``bytes``: how much an epoch takes
+    at most, if it takes several."""
 
     def __init__(self, files: InputFiles) -> None:
-        self.files = files
+        self.files, self.bytes = files, 0
 
     def begin(self) -> Offset:
         """Before the first listing."""
         return {"listing": 0}
 
     def end(self, since: Offset) -> Offset:
-        """The next listing."""
-        after = (number for number in self.files.listings.numbers() if number > max(since["listing"], self.files.done))
-        return {"listing": next(after, since["listing"])}
+        """The next listing, or one behind it. If the user says how many files an epoch has, a listing has as many."""
+        last, size = since["listing"], 0
+        for number in self._after(since):
+            size += self.files.weight(number)
+            if last != since["listing"] and (size > self.bytes or self.files.at_once):
+                break
+            last = number
+        return {"listing": last}
+
+    def size(self, since: Offset, until: Offset) -> int:
+        """Bytes between two offsets, of listings that :meth:`end` has looked at."""
+        return sum(self.files.weights.get(number, 0) for number in range(since["listing"] + 1, until["listing"] + 1))
 
     def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Split]]:
         """In the order of the source."""
-        if until == since:
-            return []
-        return [(split,) for split in sorted(self.files.listings.splits(until["listing"]), key=lambda one: one.piece)]
+        taken = [number for number in self._after(since) if number <= until["listing"]]
+        splits = [split for number in taken for split in self.files.listings.splits(number)]
+        return [(split,) for split in sorted(splits, key=lambda one: one.piece)]
+
+    def _after(self, since: Offset) -> list[int]:
+        return [number for number in self.files.listings.numbers() if number > max(since["listing"], self.files.done)]
 
 
 class LocalFiles(LocalInput):

@@ -237,10 +237,11 @@ class LocalLog:
     def listed(self) -> list[Path]:
         """The listings that epochs have taken."""
         return [
-            Listings(home_of(self.checkpoint, label), 1).place(until["listing"]) / "0.jsonl"
+            Listings(home_of(self.checkpoint, label), 1).place(number) / "0.jsonl"
             for (line,) in self._all("SELECT takes FROM epochs")
-            for label, (_, until) in Takes.of(line).sources.items()
+            for label, (since, until) in Takes.of(line).sources.items()
             if "listing" in until
+            for number in range(since["listing"] + 1, until["listing"] + 1)
         ]
 
     def took_from(self, directory: Path, epoch: int) -> bool:

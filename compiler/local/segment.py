@@ -25,8 +25,9 @@ from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
+from tracetypes.compiler.local.epoch_size import EpochSize
 from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
-from tracetypes.compiler.local.inputs import LocalInput
+from tracetypes.compiler.local.inputs import FileSplits, LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.settled import SETTLED, Settling
@@ -133,7 +134,7 @@ class LocalSegment:
         shards = shards_of(plan, self.options.tasks(self.plan.width))
         adopt_shards(self.log, self.plan, shards)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards)
-        settling, freed = Settling(), FreedMemory()
+        settling, freed, size = Settling(), FreedMemory(), EpochSize()
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -161,7 +162,9 @@ class LocalSegment:
                     for label, one in self.streams.items():
                         one.keep(*takes.sources[label])
                     self.log.begin(number, takes)
+                began = time.monotonic()
                 self._epoch(workers, number, takes)
+                self._sized(size, takes, time.monotonic() - began)
                 freed.used()
                 settling.worked()
         finally:
@@ -262,6 +265,16 @@ class LocalSegment:
             retention.clean()
         if self.metrics is not None and self.metrics.number == number:
             self.context.on_epoch(self.metrics)
+
+    def _sized(self, size: EpochSize, takes: Takes, seconds: float) -> None:
+        """An epoch is over: the next one takes more files, or fewer. In serial order the cut of an input must not depend on the
+        time."""
+        if self.options.serial:
+            return
+        sources = {label: one for label, one in self.sources.items() if isinstance(one, FileSplits)}
+        size.took(max((one.size(*takes.sources[label]) for label, one in sources.items()), default=0), seconds)
+        for one in sources.values():
+            one.bytes = size.bytes
 
     def _messages(self, workers: Workers, number: int, takes: Takes) -> list[Message]:
         """The messages of an epoch, which is done again as often as need be."""

@@ -83,7 +83,7 @@ def _of_kind(kind: Any) -> int | None:
 def _entries(table: Mapping[Any, Any], path: tuple[str | int, ...]) -> int | None:
     """How many different values a table has at a place in its rows. None of these is one of them, as it is not looked up."""
     try:
-        return len({_at(row, path) for row in table.values()})
+        return len({_at(row, path) for row in table.values()} if path else set(table.values()))
     except Exception:  # the author's own, of a value that has no hash
         return len(table)
 

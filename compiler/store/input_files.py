@@ -95,6 +95,8 @@ class InputFiles:
     done: int = attrs.field(init=False, default=0)
     """The last listing that is committed."""
     lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    weights: dict[int, int] = attrs.field(init=False, factory=dict)
+    """Bytes of listings that were looked at."""
 
     listings: Listings = attrs.field(init=False)
 
@@ -233,6 +235,12 @@ class InputFiles:
                 raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
                 self._publish(more)
+
+    def weight(self, number: int) -> int:
+        """Bytes of a listing, about."""
+        if number not in self.weights:
+            self.weights[number] = sum(split.weight for split in self.listings.splits(number))
+        return self.weights[number]
 
     def drop(self) -> bool:
         """Go on without files that are gone before anything of them was committed. Returns whether there was one."""
@@ -381,6 +389,7 @@ class InputFiles:
             for number in self.listings.numbers():
                 if number <= self.done:
                     self.listings.remove(number)
+                    self.weights.pop(number, None)
             self.done = max(self.done, about["listing"])
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from tests.spark import dags
 from tests.spark.test_dags import Job as ProgramJob
-from tests.spark.test_exactly_once import Crash
+from tests.spark.test_exactly_once import Crash, files
 from tests.spark.test_exactly_once import Job as PlanJob
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
-from tracetypes.compiler.store import file_channel, gate_channel, output_interface
+from tracetypes.compiler.store import file_channel, gate_channel, input_files, output_interface
 from tracetypes.compiler.store.file_channel import ChannelOutput
 from tracetypes.compiler.store.gate_channel import GateOutput
 from tracetypes.compiler.store.input_files import InputFiles
@@ -54,9 +54,30 @@ STEPS: Final[list[tuple[Any, str]]] = [
     (RunStore, "finish"),
 ]
 
+
+
+class ListingsJob(PlanJob):
+    """A run whose files are listings of their own, of which an epoch takes several."""
+
+    files_per_step = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(LocalBackend(2), path)  # type: ignore[arg-type]
+        self.lines = files(path / "in", 6)
+        self.epochs = 0
+
+    def __call__(self, told: Callable[[Any], None] | None = None) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(input_files, "EPOCH", 1)
+            summary = super().__call__(told)
+        self.epochs = summary.batches
+        return summary
+
+
 JOBS: Final[dict[str, Callable[[Path], Any]]] = {
     "one segment": lambda path: PlanJob(LocalBackend(1), path),  # type: ignore[arg-type]
     "segments and a channel": lambda path: ProgramJob(LocalBackend(1), path, dags.diamond(), files=2),  # type: ignore[arg-type]
+    "several listings": ListingsJob,
     "gates": lambda path: ProgramJob(LocalBackend(1), path, dags.gates(), files=2),  # type: ignore[arg-type]
 }
 
@@ -102,7 +123,7 @@ def crash(job: Any, place: int) -> bool:
 
 
 PARTS: Final = [
-    *(pytest.param(name, part, 6, marks=[pytest.mark.nightly] if part else []) for name in list(JOBS)[:2] for part in range(6)),
+    *(pytest.param(name, part, 6, marks=[pytest.mark.nightly] if part else []) for name in list(JOBS)[:3] for part in range(6)),
     pytest.param("gates", 5, 40),
     *(pytest.param("gates", part, 6, marks=pytest.mark.nightly) for part in range(6)),
 ]
@@ -125,3 +146,11 @@ def test_a_crash_at_each_place(tmp_path: Path, name: str, part: int, of: int) ->
                 raise
         job.is_right()
     assert crashed > 5
+
+
+def test_several_listings_are_one_epoch(tmp_path: Path) -> None:
+    """Else the crashes above would be at nothing else than those of single listings."""
+    job = ListingsJob(tmp_path)
+    job()
+    assert job.epochs < 6
+    job.is_right()

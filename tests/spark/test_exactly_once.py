@@ -52,6 +52,8 @@ def files(directory: Path, count: int = 2, rows: int = 12) -> list[str]:
 class Job:
     """One run, as often as it takes."""
 
+    files_per_step: int | None = 1
+
     def __init__(self, spark: SparkSession, tmp_path: Path) -> None:
         self.spark, self.path = spark, tmp_path
         self.lines = files(tmp_path / "in")
@@ -66,7 +68,7 @@ class Job:
             {"readings": str(self.path / "in")},
             lambda name: open_output(self.plan, out, name),
             checkpoint=str(self.path / "checkpoint"),
-            files_per_step=1,
+            files_per_step=self.files_per_step,
             on_batch=told,
         )
 
