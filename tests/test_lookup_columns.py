@@ -19,8 +19,9 @@ from tracetypes.compiler.columns.column import Column, take_column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.evaluation import evaluate
-from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.groups import codes_of, groups_of
 from tracetypes.compiler.columns.lookup_tables import index_of, new_entries, table_entries, table_keys
+from tracetypes.compiler.columns.runs import NumberRuns
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Call, Input, Kind
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, Optional, String
@@ -108,6 +109,10 @@ def test_groups_of_what_is_looked_up(table: dict[str, str | None], keys: list[st
         some = groups_of(found, len(keys))
     values = [table[key] for key in keys]
     assert len(set(zip(some.of_row.tolist(), values, strict=True))) == len(set(values)) == some.number
+    codes, bound = codes_of(NumberRuns.of_one(0, len(keys)), found, len(keys))
+    assert codes.max() < bound
+    if coded and {*values} == {*table.values()}:  # no number is that of nothing
+        assert bound == max(1, len({*values}))
     taken = take_column(found, some.any_row)
     assert groups_of(taken, some.number).number == some.number
     loaded = pickle.loads(pickle.dumps(taken))  # as a column of any dictionary
