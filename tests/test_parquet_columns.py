@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, RunError, U, Unit, check, every, parquet
 from tracetypes.compiler.columns.arrow import from_array, has_gaps
+from tracetypes.compiler.connectors import parquet_row_groups
 from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
 from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
@@ -198,3 +199,20 @@ def test_TT203_durations_are_nothing_of_ours(tmp_path: Path, kind: Any) -> None:
     for look in (first, read):
         with pytest.raises(RunError, match=r"TT203.*duration\[ns\], expected"):
             look(kind, tmp_path / "in.parquet", "UTC")
+
+
+@pytest.mark.parametrize(("distinct", "opened"), [(False, 1), (True, 2)])
+def test_a_file_is_opened_again_only_for_texts_that_do_not_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: bool, opened: int
+) -> None:
+    texts = [f"a rather long text {n if distinct else n % 3}" for n in range(40_000)]
+    pq.write_table(pa.table({"value": texts}), tmp_path / "one.parquet")
+    opens: list[str] = []
+
+    def opening(path: str, **options: Any) -> Any:
+        opens.append(path)
+        return open_parquet(path, **options)
+
+    monkeypatch.setattr(parquet_row_groups, "open_parquet", opening)
+    assert read(str, tmp_path / "one.parquet", None) == (texts, False)
+    assert len(opens) == opened

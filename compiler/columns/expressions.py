@@ -318,7 +318,7 @@ class Rows:
         if encoding is None:
             return Column(rows.kind, rows.storage, rows.valid, either_mask(undefined, mask_of_rows(rows.undefined, None)))
         if numbers is not None:
-            # If no key is missing, each number is that of a row most often, and rows are grouped by them as they are.
+            # A bound that counts the number of a missing key, where none is, would leave a group without rows.
             those = numbers[0].take(places)
             return rows_of_numbered(rows, those, int(those.max(initial=0)) + 1, encoding.codes, undefined)
         return rows_of_dictionary(rows, encoding.codes, undefined)

@@ -17,8 +17,8 @@ SECONDS: Final = 1.0
 GROWTH: Final = 4
 """How many times as much as the last one an epoch takes at most."""
 
-MOST: Final = 16 << 30
-"""Bytes that several listings have together at most: the rejects of an epoch are in memory until it ends."""
+MOST: Final = 2 << 30
+"""Bytes that several listings have together at most. Rows for a topic or the program are in memory until the epoch ends."""
 
 
 @final

@@ -128,7 +128,7 @@ class FileSplits:
         return {"listing": last}
 
     def size(self, since: Offset, until: Offset) -> int:
-        """Bytes between two offsets, of listings that :meth:`end` has looked at."""
+        """Bytes between two offsets, as far as they are known."""
         return sum(self.files.weights.get(number, 0) for number in range(since["listing"] + 1, until["listing"] + 1))
 
     def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Split]]:

@@ -134,7 +134,7 @@ class LocalSegment:
         shards = shards_of(plan, self.options.tasks(self.plan.width))
         adopt_shards(self.log, self.plan, shards)
         workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards)
-        settling, freed, size = Settling(), FreedMemory(), EpochSize()
+        settling, freed, epoch_size = Settling(), FreedMemory(), EpochSize()
         try:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
@@ -164,7 +164,7 @@ class LocalSegment:
                     self.log.begin(number, takes)
                 began = time.monotonic()
                 self._epoch(workers, number, takes)
-                self._sized(size, takes, time.monotonic() - began)
+                self._sized(epoch_size, takes, time.monotonic() - began)
                 freed.used()
                 settling.worked()
         finally:
@@ -266,15 +266,16 @@ class LocalSegment:
         if self.metrics is not None and self.metrics.number == number:
             self.context.on_epoch(self.metrics)
 
-    def _sized(self, size: EpochSize, takes: Takes, seconds: float) -> None:
+    def _sized(self, epoch_size: EpochSize, takes: Takes, seconds: float) -> None:
         """An epoch is over: the next one takes more files, or fewer. In serial order the cut of an input must not depend on the
         time."""
         if self.options.serial:
             return
         sources = {label: one for label, one in self.sources.items() if isinstance(one, FileSplits)}
-        size.took(max((one.size(*takes.sources[label]) for label, one in sources.items()), default=0), seconds)
+        taken = [one.size(*takes.sources[label]) for label, one in sources.items()]
+        epoch_size.took(max(taken, default=0), seconds)
         for one in sources.values():
-            one.bytes = size.bytes
+            one.bytes = epoch_size.bytes
 
     def _messages(self, workers: Workers, number: int, takes: Takes) -> list[Message]:
         """The messages of an epoch, which is done again as often as need be."""

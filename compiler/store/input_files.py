@@ -96,7 +96,7 @@ class InputFiles:
     """The last listing that is committed."""
     lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     weights: dict[int, int] = attrs.field(init=False, factory=dict)
-    """Bytes of listings that were looked at."""
+    """Bytes of the listings that are there, of those of an earlier start when they are asked for."""
 
     listings: Listings = attrs.field(init=False)
 
@@ -322,6 +322,7 @@ class InputFiles:
         """A listing more."""
         self.last += 1
         self.listings.publish(self.last, splits)
+        self.weights[self.last] = sum(split.weight for split in splits)
         self.pending.update({split.path: self.last for split in splits})
 
     def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> int | None:

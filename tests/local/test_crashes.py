@@ -55,7 +55,6 @@ STEPS: Final[list[tuple[Any, str]]] = [
 ]
 
 
-
 class ListingsJob(PlanJob):
     """A run whose files are listings of their own, of which an epoch takes several."""
 
