@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tracetypes import Dataflow, RunError, U, Unit, check, every, parquet
 from tracetypes.compiler.columns.arrow import from_array, has_gaps
 from tracetypes.compiler.connectors import parquet_row_groups
-from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
+from tracetypes.compiler.connectors.parquet import check_file, open_parquet
 from tracetypes.compiler.plan.plan import SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.scan import End, ParquetScan
@@ -61,7 +61,7 @@ def read(kind: Any, path: Path, zone: str | None) -> tuple[list[Any], bool]:
 def first(kind: Any, path: Path, zone: str | None) -> None:
     """What is looked at before a run. Raises :class:`RunError`."""
     with open_parquet(str(path)) as file:
-        check_columns(Layout(UnitValue(), schema_of(record(kind))), parquet(zone=zone), file, "a file")
+        check_file(Layout(UnitValue(), schema_of(record(kind))), parquet(zone=zone), file, "a file")
 
 
 def instant(count: int, per_second: int, tz: str | None, zone: str | None) -> dt.datetime | None:

@@ -12,15 +12,30 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import attrs
+import pyarrow as pa
 
 from tracetypes.compiler.connectors.fencing import another_one
+from tracetypes.compiler.connectors.parquet import check_columns
+from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Format, Kafka, Parquet
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["FEATURES", "PAUSE", "SCHEME", "Added", "Log", "Place", "TableWatch", "open_table", "path_of", "refuse_format"]
+__all__ = [
+    "FEATURES",
+    "PAUSE",
+    "SCHEME",
+    "Added",
+    "Log",
+    "Place",
+    "TableWatch",
+    "check_table",
+    "open_table",
+    "path_of",
+    "refuse_format",
+]
 
 
 SCHEME = "delta:"
@@ -224,3 +239,18 @@ def open_table(path: Path) -> DeltaTable:
             fix="copy it to a table without that",
         )
     return table
+
+
+def check_table(leaf: FromSource, table: DeltaTable, where: str) -> None:
+    """Check that a table has the columns of a source. Raises :class:`RunError` ``TT203``."""
+    columns, format = pa.schema(table.schema()), leaf.source.format
+    for name in table.metadata().partition_columns:  # whose values are text in the log
+        kind = columns.field(name).type
+        if name in dict(leaf.layout.columns) and pa.types.is_timestamp(kind) and kind.tz is None:
+            raise RunError(
+                "TT203",
+                f"{where}: the partition column {name!r} has times without a zone",
+                fix="write the table with instants, or read the column as text in another table",
+            )
+    zone = format.zone if isinstance(format, Parquet) else None
+    check_columns(leaf.layout, columns, lambda _: zone, where)

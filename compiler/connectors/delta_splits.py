@@ -9,7 +9,16 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.connectors.delta import PAUSE, Log, Place, TableWatch, open_table, path_of, refuse_format
+from tracetypes.compiler.connectors.delta import (
+    PAUSE,
+    Log,
+    Place,
+    TableWatch,
+    check_table,
+    open_table,
+    path_of,
+    refuse_format,
+)
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError
@@ -33,6 +42,7 @@ class TableSource:
         path = path_of(address)
         refuse_format(f"source {leaf.source.name!r}", leaf.source.format)
         table = open_table(path)
+        check_table(leaf, table, str(path))
         return cls(path, str(table.metadata().id), table.version() if bounded else None, most)
 
     @property

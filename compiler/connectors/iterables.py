@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.line_streams import Lines
-from tracetypes.compiler.connectors.parquet import converted, misfit
+from tracetypes.compiler.connectors.parquet import check_columns, converted
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, line_of
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.text import ParsedRows
@@ -23,7 +23,7 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError, TraceTypesError
 from tracetypes.formats import Parquet
-from tracetypes.records import Optional, Schema, UnitValue
+from tracetypes.records import Schema, UnitValue
 from tracetypes.sources import reader
 
 __all__ = ["Columns", "columns_reader", "iterable_rows"]
@@ -141,18 +141,9 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
     zone = leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
 
     def column(table: Any, name: str, schema: Schema) -> Any:
-        if isinstance(schema, UnitValue) or (isinstance(schema, Optional) and name not in table.column_names):
+        if isinstance(schema, UnitValue) or name not in table.column_names:
             return pa.nulls(table.num_rows, arrow_type(schema))
-        count = table.column_names.count(name)
-        if count != 1:
-            raise RunError(
-                "TT203",
-                f"{where} has {count} columns {name!r}; it has {', '.join(map(repr, table.column_names))}",
-                fix=f"name one column {name!r}, or rename the field",
-            )
         whole = in_one_piece(table.column(name))
-        if problem := misfit(whole.type, schema, zone):
-            raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
         try:
             return converted(whole, schema, zone)
         except pa.ArrowException as error:
@@ -164,6 +155,7 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
         for table in _together([part.body.table for part in parts]):
+            check_columns(leaf.layout, table.schema, lambda _: zone, where)
             columns = tuple(column(table, name, schema) for name, schema in leaf.layout.columns)
             yield from take(ParsedRows(columns, table.num_rows))
 

@@ -1,13 +1,15 @@
 """Columns of Parquet files as columns of a schema: which types fit, and how they are converted. The first file of a
 source and later ones follow the same rules.
 
-A column may be narrower than the schema, or wider if no value is lost: 32 bits, unsigned integers, nanoseconds that are
-whole microseconds, categories, nothing but nulls. Times without a zone need a zone that the source declares. INT96 has
+A column may be narrower than the schema, or wider if no value is lost: 32 bits, unsigned integers, decimals without digits
+behind the point, nanoseconds that are whole microseconds, categories, lists of one length, nothing but nulls. The fields of a
+struct match by name, as those of a JSON object do. Times without a zone need a zone that the source declares. INT96 has
 instants in UTC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +40,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["check_columns", "converted", "misfit", "open_parquet", "zone_of"]
+__all__ = ["check_columns", "check_file", "converted", "misfit", "open_parquet", "parts_of", "zone_of"]
 
 
 def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
@@ -46,14 +48,15 @@ def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
     return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
 
 
-def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.ParquetFile, where: str) -> None:
-    """Check that a file has all columns of a layout, with types that fit. Raises :class:`RunError` ``TT203``."""
-    columns = file.schema_arrow
+def check_columns(
+    layout: Layout, columns: Any, zone_of: Callable[[str], str | None], where: str, besides: Collection[str] = ()
+) -> None:
+    """Check that columns (a ``pyarrow.Schema``) are all that a layout needs, of types that fit. ``zone_of``: the zone of the
+    times in a column for which the file has none. ``besides``: columns that come from elsewhere. Raises :class:`RunError`
+    ``TT203``."""
     for name, schema in layout.columns:
-        if isinstance(schema, UnitValue):
-            continue
         count = columns.names.count(name)
-        if not count and isinstance(schema, Optional):
+        if isinstance(schema, UnitValue) or (not count and (isinstance(schema, Optional) or name in besides)):
             continue
         if count != 1:
             has = f"{count} columns {name!r}" if count else f"no column {name!r}"
@@ -62,8 +65,15 @@ def check_columns(layout: Layout, format: Format | Kafka | None, file: pq.Parque
                 f"{where} has {has}; it has {', '.join(map(repr, columns.names)) or 'no columns'}",
                 fix=f"name one column {name!r}, or rename the field",
             )
-        if problem := misfit(columns.field(name).type, schema, zone_of(file, name, format)):
+        if problem := misfit(columns.field(name).type, schema, zone_of(name)):
             raise RunError("TT203", f"{where}: the column {name!r} is {problem[0]}", fix=problem[1])
+
+
+def check_file(
+    layout: Layout, format: Format | Kafka | None, file: pq.ParquetFile, where: str, besides: Collection[str] = ()
+) -> None:
+    """:func:`check_columns` of a file."""
+    check_columns(layout, file.schema_arrow, lambda name: zone_of(file, name, format), where, besides)
 
 
 def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> str | None:
@@ -76,8 +86,8 @@ def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> s
 
 def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | None:
     """Why a column of an Arrow type cannot have values of a schema, and what to do. None if it can."""
-    if pa.types.is_dictionary(actual):
-        return misfit(actual.value_type, schema, zone)
+    if (bare := _bare(actual)) != actual:
+        return misfit(bare, schema, zone)
     if pa.types.is_null(actual):
         return None  # where something must be, each row is a reject
     fits, inner = False, list[tuple[Any, Schema]]()
@@ -86,9 +96,7 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
             return misfit(actual, item, zone)
         case Boolean():
             fits = pa.types.is_boolean(actual)
-        case Integer():
-            fits = pa.types.is_integer(actual)
-        case Unsigned():
+        case Integer() | Unsigned():
             fits = pa.types.is_integer(actual) or (pa.types.is_decimal(actual) and actual.scale == 0)
         case DecimalOf():
             fits = pa.types.is_decimal(actual)
@@ -99,7 +107,7 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
         case String():
             fits = pa.types.is_string(actual) or pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
         case Bytes():
-            fits = pa.types.is_binary(actual) or pa.types.is_large_binary(actual) or pa.types.is_fixed_size_binary(actual)
+            fits = any(is_one(actual) for is_one in _BYTES)
         case Timestamp():
             fits = pa.types.is_timestamp(actual)
             if fits and actual.tz is None and zone is None:
@@ -109,18 +117,61 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
         case UnitValue():
             return None
         case ListOf(item):
-            fits = pa.types.is_list(actual) or pa.types.is_large_list(actual)
+            fits = any(is_one(actual) for is_one in _LISTS)
             inner = [(actual.value_type, item)] if fits else []
         case Record() | OneOf():
-            parts = schema.fields if isinstance(schema, Record) else [(m.cls.__name__, m) for m in schema.members]
-            fits = pa.types.is_struct(actual) and [part.name for part in actual] == [name for name, _ in parts]
-            inner = [(part.type, one) for part, (_, one) in zip(actual, parts, strict=True)] if fits else []
+            if pa.types.is_struct(actual):
+                return _misfit_of_struct(actual, schema, zone)
     if not fits:
         return (
             f"{actual}, expected {name_of(schema)}",
             "change the field's type, or write the file with the type of the field",
         )
     return next((problem for type, one in inner if (problem := misfit(type, one, zone))), None)
+
+
+_BYTES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def _bare(actual: Any) -> Any:
+    """An Arrow type without its encoding, or without what an extension says of it."""
+    if pa.types.is_dictionary(actual) or pa.types.is_run_end_encoded(actual):
+        return actual.value_type
+    return actual.storage_type if isinstance(actual, pa.BaseExtensionType) else actual
+
+
+def parts_of(schema: Record | OneOf) -> Sequence[tuple[str, Schema]]:
+    """The fields of a struct. A union has an optional one for each member."""
+    return schema.fields if isinstance(schema, Record) else [(one.cls.__name__, Optional(one)) for one in schema.members]
+
+
+def _misfit_of_struct(actual: Any, schema: Record | OneOf, zone: str | None) -> tuple[str, str] | None:
+    """:func:`misfit` of a struct, whose fields match by name."""
+    names = [part.name for part in actual]
+    parts = parts_of(schema)
+    for name, inner in parts:
+        count = names.count(name)
+        if count > 1 or (not count and not isinstance(inner, Optional | UnitValue)):
+            has = f"{count} fields {name!r}" if count else f"no field {name!r}"
+            return f"{actual}, which has {has} of {name_of(schema)}", "write the file with one field of each name"
+        if count and (problem := misfit(actual.field(name).type, inner, zone)):
+            return f"{actual}, whose field {name!r} is {problem[0]}", problem[1]
+    if isinstance(schema, OneOf) and not {name for name, _ in parts} & set(names):
+        return f"{actual}, expected {name_of(schema)}", "write the file with a field for each class of the union"
+    return None
 
 
 def converted(column: Any, schema: Schema, zone: str | None) -> Any:
@@ -132,27 +183,39 @@ def converted(column: Any, schema: Schema, zone: str | None) -> Any:
             return column
         case _ if pa.types.is_null(actual):
             return pa.nulls(len(column), target)
+        case UnitValue():
+            return pa.nulls(len(column), target)
         case _ if pa.types.is_dictionary(actual):
             return converted(column.dictionary_decode(), schema, zone)
+        case _ if pa.types.is_run_end_encoded(actual):
+            return converted(pc.run_end_decode(column), schema, zone)
+        case _ if isinstance(actual, pa.BaseExtensionType):
+            return converted(column.storage, schema, zone)
         case Optional(item):
             return converted(column, item, zone)
         case Timestamp() if pa.types.is_timestamp(actual) and actual.tz is None:
             if zone is None:
                 raise pa.ArrowInvalid("times without a zone")
             return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(target)
+        case ListOf() if not (pa.types.is_list(actual) or pa.types.is_large_list(actual)):
+            return converted(column.cast(pa.large_list(actual.value_type)), schema, zone)
         case ListOf(item):
             lengths = column.value_lengths().fill_null(0).cast(pa.int32())
             offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
             values = converted(column.flatten(), item, zone)
             return pa.ListArray.from_arrays(offsets, values, type=target, mask=column.is_null())
-        case Record(fields=fields):
-            return _struct(column, [one for _, one in fields], target, zone)
-        case OneOf(members):
-            return _struct(column, members, target, zone)
+        case Record() | OneOf():
+            return _struct(column, schema, zone)
         case _:
             return column.cast(target)
 
 
-def _struct(column: Any, schemas: Any, type_: Any, zone: str | None) -> Any:
-    parts = [converted(part, one, zone) for part, one in zip(column.flatten(), schemas, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=list(type_), mask=column.is_null())
+def _struct(column: Any, schema: Record | OneOf, zone: str | None) -> Any:
+    """A struct with the fields of a record, by name. One that the file lacks is null."""
+    target = arrow_type(schema)
+    there = {part.name: values for part, values in zip(column.type, column.flatten(), strict=True)}
+    parts = [
+        converted(there[name], inner, zone) if name in there else pa.nulls(len(column), arrow_type(inner))
+        for name, inner in parts_of(schema)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=column.is_null())

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
-from tracetypes.compiler.connectors.parquet import converted, misfit, open_parquet, zone_of
+from tracetypes.compiler.connectors.parquet import check_file, converted, open_parquet, zone_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
 from tracetypes.conformance import name_of
@@ -81,8 +81,7 @@ class RowGroup:
         return self.read[at]
 
     def cast(self, name: str, schema: Schema) -> Any:
-        """A column in the Arrow type of the layout. A file may differ from the first one, which was checked before the
-        run."""
+        """A column in the Arrow type of the layout, which it fits."""
         where = f"{self.path}: the column {name!r}"
         try:
             file = self.coded if self.repeats(name) else self.plain()
@@ -90,11 +89,8 @@ class RowGroup:
             target = arrow_type(schema)
             if whole.type == target or whole.type == pa.dictionary(pa.int32(), target):
                 return whole
-            zone = zone_of(file, name, self.format)
-            if problem := misfit(whole.type, schema, zone):
-                raise RunError("TT203", f"{where} is {problem[0]}", fix=problem[1])
-            return converted(whole, schema, zone)
-        except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: there are two of that name
+            return converted(whole, schema, zone_of(file, name, self.format))
+        except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT203",
                 f"{where} cannot be read as {name_of(schema)}: {error}",
@@ -179,6 +175,7 @@ def tables(
     try:
         with ExitStack() as opened:
             coded = opened.enter_context(with_dictionaries(path, leaf))
+            check_file(leaf.layout, leaf.source.format, coded, path, constants or {})
 
             @cache
             def plain() -> pq.ParquetFile:

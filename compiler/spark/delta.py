@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tracetypes.compiler.connectors.delta import Log, open_table
+from tracetypes.compiler.connectors.delta import Log
 from tracetypes.compiler.connectors.delta_splits import TableSource, TableSplits
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.source_rows import taker
@@ -27,7 +27,6 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.data_source import SplitStreamReader
-from tracetypes.compiler.spark.files import check_types
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End, ParquetScan, Scan
 from tracetypes.compiler.store.input_files import InputFiles
@@ -45,11 +44,6 @@ class TableInput(Input):
         self, spark: SparkSession, leaf: FromSource, address: str, files_per_step: int | None, *, bounded: bool
     ) -> None:
         self.spark, self.source = spark, TableSource.of(leaf, address, files_per_step, bounded=bounded)
-        table = open_table(self.source.path)
-        columns = StructType.fromJson(json.loads(table.schema().to_json()))
-        types = {field.name: field.dataType for field in columns}
-        partitions = table.metadata().partition_columns  # whose values are text in the log
-        check_types(leaf, str(self.source.path), types, declare=types.keys() - set(partitions))
 
     @property
     def identity(self) -> EndpointIdentity:

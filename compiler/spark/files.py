@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -23,14 +22,13 @@ from pyspark.sql.types import (
     ShortType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import arrow_type, signed
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
+from tracetypes.compiler.connectors.parquet import parts_of
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
@@ -42,12 +40,28 @@ from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
-from tracetypes.records import Optional, Schema, UnitValue, Unsigned
+from tracetypes.records import (
+    DecimalOf,
+    EnumOf,
+    Float,
+    Integer,
+    ListOf,
+    LiteralOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    UnitValue,
+    Unsigned,
+)
 
 __all__ = ["FileInput", "check_types", "literal"]
 
 SCAN = "TRACETYPES_SCAN"
 """Environment: ``spark`` has Spark read local files too, as it does where the workers cannot open them by path."""
+
+WHOLE = 18
+"""Digits of decimals that surely fit into 64 bits."""
 
 PLACE = {
     "_time": "unix_micros(_metadata.file_modification_time)",
@@ -127,8 +141,10 @@ class FileInput(Input):
             columns = []
             for name, type_ in self.leaf.layout.columns:
                 here = name in schema.names and not isinstance(type_, UnitValue)
-                quoted = F.col(f"`{name}`") if here else F.lit(None)
-                columns.append(quoted.cast(_spark_type(type_)).alias(name))
+                column = F.lit(None).cast(_spark_type(type_))
+                if here:
+                    column = read_as(F.col(f"`{name}`"), schema[name].dataType, type_)
+                columns.append(column.alias(name))
             rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, place))
             native = native_emissions(link)
             fields = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
@@ -175,11 +191,8 @@ def native_emissions(link: SourceLink) -> list[Column]:
     return [native.pairs.alias("_emitted"), undefined.alias("_undefined")]
 
 
-def check_types(leaf: FromSource, path: str, types: dict[str, DataType], *, declare: Collection[str] = ()) -> None:
-    """Check that columns fit a source. ``declare``: the columns for which its format may declare the zone of times that
-    have none. Raises :class:`RunError` ``TT203``."""
-    format = leaf.source.format
-    zone = format.zone if isinstance(format, Parquet) else None
+def check_types(leaf: FromSource, path: str, types: dict[str, DataType]) -> None:
+    """Check that columns fit a source. Raises :class:`RunError` ``TT203``."""
     for name, schema in leaf.layout.columns:
         if isinstance(schema, UnitValue):
             continue
@@ -191,14 +204,33 @@ def check_types(leaf: FromSource, path: str, types: dict[str, DataType], *, decl
                 f"{path} has no column {name!r}; it has {', '.join(map(repr, types)) or 'no columns'}",
                 fix=f"name the column {name!r}, or rename the field",
             )
-        if not _fits(types[name], schema, name in declare and zone is not None):
-            helps = name in declare and zone is None and _fits(types[name], schema, True)
-            fix = "change the field's type, or write the file with the type of the field"
+        if not _casts(types[name], schema):
             raise RunError(
                 "TT203",
                 f"{path}: the column {name!r} is {types[name].simpleString()}, expected {name_of(schema)}",
-                fix='declare the zone of its times at the source: format=parquet(zone="UTC")' if helps else fix,
+                fix="change the field's type, or write the file with the type of the field",
             )
+
+
+def read_as(column: Column, actual: DataType, schema: Schema) -> Column:
+    """A column of a file, whose type fits, as one of a schema. The fields of structs match by name."""
+    match schema, actual:
+        case Optional(item), _:
+            return read_as(column, actual, item)
+        case UnitValue(), _:
+            return F.lit(None)
+        case ListOf(item), ArrayType(elementType=inner):
+            return F.transform(column, lambda one: read_as(one, inner, item))
+        case Record() | OneOf(), StructType():
+            fields = [
+                (read_as(column.getField(name), actual[name].dataType, one) if name in actual.names else F.lit(None))
+                .cast(_spark_type(one))
+                .alias(name)
+                for name, one in parts_of(schema)
+            ]
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case _:
+            return column.cast(_spark_type(schema))
 
 
 def _spark_type(schema: Schema) -> DataType:
@@ -207,35 +239,32 @@ def _spark_type(schema: Schema) -> DataType:
     return from_arrow_type(signed(arrow_type(schema)))
 
 
-def _fits(actual: DataType, schema: Schema, zoned: bool) -> bool:
-    bare = schema.item if isinstance(schema, Optional) else schema
-    if isinstance(bare, Unsigned) and _casts(actual, LongType(), zoned):
-        return True
-    return _casts(actual, _spark_type(schema), zoned)
-
-
-def _casts(actual: DataType, target: DataType, zoned: bool) -> bool:
-    """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name and in order. ``zoned``: is a
-    zone declared for times that have none?"""
-    match target:
-        case StructType(fields=fields):
-            if not isinstance(actual, StructType) or [f.name for f in actual] != [f.name for f in fields]:
-                return False
-            return all(_casts(a.dataType, b.dataType, zoned) for a, b in zip(actual, fields, strict=True))
-        case ArrayType(elementType=item):
-            return isinstance(actual, ArrayType) and _casts(actual.elementType, item, zoned)
-        case TimestampType():
-            return isinstance(actual, TimestampType) or (zoned and isinstance(actual, TimestampNTZType))
-        case LongType():
-            return isinstance(actual, LongType | ByteType | ShortType | IntegerType)
-        case DoubleType():
+def _casts(actual: DataType, schema: Schema) -> bool:
+    """Is a column of a file of the wanted type, or of a narrower one? Fields of structs by name."""
+    match schema:
+        case Optional(item) | LiteralOf(item) | EnumOf(item=item):
+            return _casts(actual, item)
+        case Record() | OneOf():
+            parts = parts_of(schema)
+            return isinstance(actual, StructType) and all(
+                _casts(actual[name].dataType, one) if name in actual.names else isinstance(one, Optional | UnitValue)
+                for name, one in parts
+            )
+        case ListOf(item):
+            return isinstance(actual, ArrayType) and _casts(actual.elementType, item)
+        case UnitValue():
+            return True
+        case Integer() | Unsigned():
+            decimal = isinstance(actual, DecimalType) and actual.scale == 0 and actual.precision <= WHOLE
+            return decimal or isinstance(actual, LongType | ByteType | ShortType | IntegerType)
+        case Float():
             return isinstance(actual, DoubleType | FloatType)
-        case DecimalType(precision=precision, scale=scale):
+        case DecimalOf(precision, scale):
             if not isinstance(actual, DecimalType) or actual.scale > scale:
                 return False
             return actual.precision - actual.scale <= precision - scale
         case _:
-            return type(actual) is type(target)
+            return type(actual) is type(_spark_type(schema))
 
 
 def literal(text: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.files import Order, by_name, files_of
 from tracetypes.compiler.connectors.least_time import least_time
-from tracetypes.compiler.connectors.parquet import check_columns, open_parquet
+from tracetypes.compiler.connectors.parquet import check_file, open_parquet
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.errors import RunError
@@ -92,7 +92,7 @@ class SourceFiles:
         for name in self.names[:1] if isinstance(self.format, Parquet) else ():
             try:
                 with open_parquet(name) as file:
-                    check_columns(self.leaf.layout, self.leaf.source.format, file, name)
+                    check_file(self.leaf.layout, self.leaf.source.format, file, name)
             except (OSError, pa.ArrowException) as error:
                 raise RunError(
                     "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"
