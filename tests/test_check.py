@@ -872,7 +872,7 @@ class MakesMore:
     ts: int
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "more", self.ts)
+        self.__dict__.update(more=self.ts)
 
 
 class Computed(NamedTuple):

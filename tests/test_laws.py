@@ -797,6 +797,32 @@ def test_an_emission_of_the_wrong_type() -> None:
     assert "NaN" in str(error)
 
 
+@attrs.frozen(eq=False, slots=False)
+class Noted:
+    """Its equality looks at more than its field."""
+
+    n: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Noted) and self.n == other.n and hasattr(self, "note") == hasattr(other, "note")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@attrs.frozen
+class Notes(OpStateless[str, int, str, Noted]):
+    def on_item(self, key: str, value: int, emit: Emit) -> None:
+        noted = Noted(value)
+        object.__setattr__(noted, "note", "!")
+        emit(key, noted)
+
+
+def test_a_record_that_is_not_equal_to_a_copy_of_its_fields() -> None:
+    error = broken(Notes())
+    assert error.code == "TT309"
+    assert "has 'note', which is no field of Noted: a copy does not have it" in str(error)
+
+
 def test_numbers_beyond_64_bits_are_not_judged() -> None:
     check_laws(Cube(), max_examples=50)
 

@@ -434,7 +434,7 @@ def test_numbers_of_any_length_are_refused_by_name() -> None:
 
 @attrs.frozen
 class Picky:
-    """Takes floats that were floats."""
+    """Takes an integer below 0, and no float."""
 
     level: float = attrs.field()
 
@@ -444,10 +444,9 @@ class Picky:
             raise ArithmeticError("negative")
 
 
-def test_a_record_that_refuses_its_own_fields_does_not_fit() -> None:
+def test_a_record_that_was_made_is_not_made_again() -> None:
     schema = schema_of(Picky)
-    with pytest.raises(Mismatch, match=r"expected Picky \(ArithmeticError: negative\)"):
-        conformer(schema)(Picky(-1))
+    assert conformer(schema)(Picky(-1)).level == -1.0
     with pytest.raises(Mismatch, match=r"expected Picky \(ArithmeticError: negative\)"):
         from_plain(schema, {"level": -1.0})
 

@@ -13,6 +13,8 @@ from typing import Any, Final, assert_never
 
 import attrs
 
+from tracetypes.record_classes import other_attributes, size_of_dictionary
+from tracetypes.record_copies import made_of
 from tracetypes.records import (
     DIGITS_MAX,
     INT_MAX,
@@ -134,6 +136,8 @@ def _fast_test(schema: Schema, expr: str, depth: int) -> tuple[str, dict[str, An
         case Record(cls, fields) if depth < 2 and all(name.isidentifier() for name, _ in fields):
             name = "class_of_" + expr.replace(".", "_")
             parts, names = [f"type({expr}) is {name}"], {name: cls}
+            if (size := size_of_dictionary(cls)) is not None:
+                parts.append(f"len({expr}.__dict__) == {size}")
             for field, inner in fields:
                 test = _fast_test(inner, f"{expr}.{field}", depth + 1)
                 if test is None:
@@ -220,8 +224,10 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
                 olds = [getattr(value, name) for name, _ in fields]
                 news = [conform(inner, old, f"{path}.{name}") for (name, inner), old in zip(fields, olds, strict=True)]
                 if type(value) is cls and all(a is b for a, b in zip(olds, news, strict=True)):
+                    if size_of_dictionary(cls) is not None and (others := other_attributes(value)):
+                        raise Mismatch(path, value, f"{cls.__name__} without the attribute {others[0]!r}, which is no field")
                     return value
-                return construct(cls, dict(zip((n for n, _ in fields), news, strict=True)), path)
+                return made_of(cls, tuple(name for name, _ in fields))(news)
         case OneOf(members):
             if (member := _member_of(members, value)) is not None:
                 return conform(member, value, path)
@@ -352,7 +358,8 @@ def positive_zeros(schema: Schema, key: Any) -> Any:
             items = [positive_zeros(item, one) for one in key]
             return tuple(items) if frozen else items
         case Record(cls, fields) if has_floats(schema):
-            return construct(cls, {name: positive_zeros(inner, getattr(key, name)) for name, inner in fields}, "")
+            parts = [positive_zeros(inner, getattr(key, name)) for name, inner in fields]
+            return made_of(cls, tuple(name for name, _ in fields))(parts)
         case OneOf(members):
             return next(positive_zeros(member, key) for member in members if type(key) is member.cls)
         case _:
@@ -398,6 +405,7 @@ def _equal_by_fields(cls: type[Any]) -> bool:
 
 
 def construct(cls: type[Any], values: dict[str, Any], path: str) -> Any:
+    """A record of values from outside, by the constructor of its class. Raises :class:`Mismatch`."""
     try:
         return cls(**values)
     except Exception as error:  # the author's own validators

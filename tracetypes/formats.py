@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from tracetypes.conformance import name_of, zone_named, zoned
+from tracetypes.conformance import construct, name_of, zone_named, zoned
 from tracetypes.errors import RunError, UsageError
-from tracetypes.plain_data import from_plain, to_plain
+from tracetypes.plain_data import Make, from_plain, to_plain
 from tracetypes.records import (
     UNIT,
     Mismatch,
@@ -32,6 +32,7 @@ __all__ = [
     "Kafka",
     "Layout",
     "Parquet",
+    "ProgramLines",
     "TextLines",
     "csv",
     "format_of",
@@ -59,6 +60,12 @@ class JsonLines:
 
     zone: str | None = None
     extension: Literal["jsonl"] = "jsonl"
+
+
+@attrs.frozen
+class ProgramLines(JsonLines):
+    """Rows of the program as a run keeps them: JSON objects. One in a list has records that were made by the program, so no
+    constructor sees their values again."""
 
 
 @attrs.frozen
@@ -222,12 +229,12 @@ class Layout:
             return key + self.value.fields
         return (*key, ("value", self.value))
 
-    def pair(self, plain: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The pair of a row of JSON-like values. Raises :class:`Mismatch`."""
-        key = from_plain(self.key, _column(plain, "key", self.key), ".key") if self.keyed else UNIT
+    def pair(self, plain: Mapping[str, Any], make: Make = construct) -> tuple[Any, Any]:
+        """The pair of a row of JSON-like values. ``make``: makes records. Raises :class:`Mismatch`."""
+        key = from_plain(self.key, _column(plain, "key", self.key), ".key", make) if self.keyed else UNIT
         if self.opened:
-            return key, from_plain(self.value, plain)
-        return key, from_plain(self.value, _column(plain, "value", self.value), ".value")
+            return key, from_plain(self.value, plain, "", make)
+        return key, from_plain(self.value, _column(plain, "value", self.value), ".value", make)
 
     def zoned(self, zone: str | None) -> Layout:
         """The layout of rows in which times without a zone are in this zone."""

@@ -11,8 +11,8 @@ import attrs
 
 from tracetypes.conformance import key_problem, name_of
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, TextLines
-from tracetypes.plain_data import from_plain, from_text, number_parser, to_plain
+from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
+from tracetypes.plain_data import from_plain, from_text, made_again, number_parser, to_plain
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -70,6 +70,8 @@ def text_parser(
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
         numbers = number_parser(schema for _, schema in layout.columns)
+        if isinstance(format, ProgramLines):
+            return lambda line: _pair_of_program(layout, line, numbers)
         return lambda line: layout.pair(_object(line, numbers))
     if isinstance(format, TextLines):
         ((name, _),) = layout.columns
@@ -242,6 +244,14 @@ def _json(text: str, path: str, numbers: Numbers) -> Any:
         return json.loads(text, parse_float=numbers)
     except (ValueError, RecursionError) as error:
         raise Mismatch(path, text, f"JSON ({error})") from None
+
+
+def _pair_of_program(layout: Layout, line: str, numbers: Numbers) -> tuple[Any, Any]:
+    """The pair of one of :class:`ProgramLines`."""
+    if line.startswith("["):
+        (plain,) = json.loads(line, parse_float=numbers)
+        return layout.pair(plain, made_again)
+    return layout.pair(_object(line, numbers))
 
 
 def _object(line: str, numbers: Numbers) -> dict[str, Any]:

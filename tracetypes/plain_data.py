@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tracetypes.conformance import conform, construct, in_utc, name_of, zone_named
+from tracetypes.record_copies import made_of
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -35,7 +36,7 @@ from tracetypes.records import (
     members_of,
 )
 
-__all__ = ["decimal_text", "from_plain", "from_text", "number_parser", "to_plain"]
+__all__ = ["Make", "decimal_text", "from_plain", "from_text", "made_again", "number_parser", "to_plain"]
 
 
 def to_plain(schema: Schema, value: Any) -> Any:
@@ -110,8 +111,13 @@ _LONGEST: Final = 1000
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
-    """The inverse of :func:`to_plain`. Raises :class:`Mismatch`. Ignores fields that the schema does not name."""
+Make: TypeAlias = Callable[[type[Any], dict[str, Any], str], Any]
+"""Makes a record of a class, of its fields by name. The text is where it stands."""
+
+
+def from_plain(schema: Schema, plain: Any, path: str = "", make: Make = construct) -> Any:
+    """The inverse of :func:`to_plain`. Raises :class:`Mismatch`. Ignores fields that the schema does not name. ``make``: makes
+    records; values from outside pass their constructor."""
     match schema:
         case Float():
             if isinstance(plain, str) and plain in _SPECIAL:
@@ -147,31 +153,38 @@ def from_plain(schema: Schema, plain: Any, path: str = "") -> Any:
             if plain is None:
                 return UNIT
         case Optional(item):
-            return None if plain is None else from_plain(item, plain, path)
+            return None if plain is None else from_plain(item, plain, path, make)
         case ListOf(item, frozen):
             if isinstance(plain, list | tuple):
-                items = [from_plain(item, one, f"{path}[{at}]") for at, one in enumerate(plain)]
+                items = [from_plain(item, one, f"{path}[{at}]", make) for at, one in enumerate(plain)]
                 return tuple(items) if frozen else items
         case Record(cls, fields):
             if isinstance(plain, dict):
-                return _record_from(cls, fields, plain, path)
+                return _record_from(cls, fields, plain, path, make)
         case OneOf(members):
             if isinstance(plain, dict):
                 for member in members:
                     if plain.get(member.cls.__name__) is not None:
-                        return from_plain(member, plain[member.cls.__name__], f"{path}.{member.cls.__name__}")
+                        return from_plain(member, plain[member.cls.__name__], f"{path}.{member.cls.__name__}", make)
         case _:
             return conform(schema, plain, path)
     raise Mismatch(path, plain, name_of(schema))
 
 
-def _record_from(cls: type[Any], fields: tuple[tuple[str, Schema], ...], plain: dict[str, Any], path: str) -> Any:
+def made_again(cls: type[Any], values: dict[str, Any], _: str) -> Any:
+    """``make`` of :func:`from_plain` for plain values of records that were made: no constructor sees them again."""
+    return made_of(cls, tuple(values))(values.values())
+
+
+def _record_from(
+    cls: type[Any], fields: tuple[tuple[str, Schema], ...], plain: dict[str, Any], path: str, make: Make
+) -> Any:
     values: dict[str, Any] = {}
     for name, inner in fields:
         if name not in plain and not isinstance(inner, Optional | UnitValue):
             raise Mismatch(f"{path}.{name}", _Missing(), name_of(inner))
-        values[name] = from_plain(inner, plain.get(name), f"{path}.{name}")
-    return construct(cls, values, path)
+        values[name] = from_plain(inner, plain.get(name), f"{path}.{name}", make)
+    return make(cls, values, path)
 
 
 class _Missing:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin
 import attrs
 
 from tracetypes.errors import DataError
+from tracetypes.record_classes import other_data
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -208,7 +209,8 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
     """Names and annotations of a record class in the order of its constructor, or None when it is no record."""
     fix = "declare every field with a type, all of them arguments of __init__"
     if attrs.has(cls):
-        if not attrs.inspect(cls).is_frozen:
+        decorated = next(base for base in cls.__mro__ if "__attrs_attrs__" in vars(base))
+        if not attrs.inspect(decorated).is_frozen:
             raise _refuse(path, cls, "it is mutable", "decorate it with @attrs.frozen")
         for a in attrs.fields(cls):
             if not a.init or a.alias != a.name:
@@ -237,4 +239,6 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
         raise _refuse(f"{path}.{missing[0]}", cls, "the field has no annotation", fix)
     if not names:
         raise _refuse(path, cls, "it has no fields", "use Unit for a stream without a key")
+    if why := other_data(cls):
+        raise _refuse(path, cls, f"it {why}", "let records hold their fields only, and compute the rest in properties")
     return [(name, hints[name]) for name in names]

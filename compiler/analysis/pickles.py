@@ -1,24 +1,53 @@
-"""Values of authors' classes as bytes."""
+"""Values of authors' classes as bytes. Records come back as they are, without code of their class."""
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
-__all__ = ["dumps", "loads"]
+from tracetypes.record_copies import AS_DATA, as_data, is_pickled_by_hand
+
+__all__ = ["ShippingPickler", "by_name", "dumps", "loads", "shipped"]
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = AS_DATA
+
+
+class ShippingPickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles what a worker needs: functions and classes of scripts by value."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Records as data."""
+        return as_data(value) if is_pickled_by_hand(type(value)) else super().reducer_override(value)
 
 
 def dumps(value: Any) -> bytes:
     """State for a checkpoint. Classes of importable modules by name, those of scripts and notebooks by value."""
+    return by_name(value) or shipped(value)
+
+
+def by_name(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes | None:
+    """A value whose classes any process can import; None for any other. ``buffer_callback``: as in ``pickle.dumps``."""
     try:
-        data = pickle.dumps(value, protocol=5)
-        if b"__main__" not in data:  # by name it would be found in this process only
-            return data
+        data = _pickled(_Pickler(file := io.BytesIO(), protocol=5, buffer_callback=buffer_callback), value, file)
     except (pickle.PicklingError, AttributeError, TypeError):
-        pass
-    return bytes(cloudpickle.dumps(value, protocol=5))
+        return None
+    return None if b"__main__" in data else data
+
+
+def shipped(value: Any) -> bytes:
+    """A value for a worker, with the functions and classes of scripts."""
+    return _pickled(ShippingPickler(file := io.BytesIO(), protocol=5), value, file)
+
+
+def _pickled(pickler: pickle.Pickler, value: Any, file: io.BytesIO) -> bytes:
+    pickler.dump(value)
+    return file.getvalue()
 
 
 def loads(data: bytes | bytearray | memoryview) -> Any:

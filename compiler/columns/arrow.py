@@ -7,19 +7,16 @@ of its values.
 
 from __future__ import annotations
 
-import inspect
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import repeat
 from operator import attrgetter
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
-import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.conformance import datetime_of
+from tracetypes.record_copies import Builder, builder
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -51,7 +48,6 @@ __all__ = [
     "has_choices",
     "has_gaps",
     "in_one_piece",
-    "never_refuses",
     "signed",
 ]
 
@@ -150,16 +146,20 @@ def _missing(values: Sequence[Any]) -> Any:
 _NOTHING = type(None)
 
 
-def from_array(schema: Schema, column: Any) -> list[Any]:
-    """The inverse of :func:`array`; text may be dictionary encoded."""
+Builders: TypeAlias = Callable[[type[Any], tuple[str, ...]], Builder]
+"""What makes records of a class from columns of these fields."""
+
+
+def from_array(schema: Schema, column: Any, builders: Builders = builder) -> list[Any]:
+    """The inverse of :func:`array`; text may be dictionary encoded. ``builders``: for records."""
     match schema:
         case UnitValue():
             return [UNIT] * len(column)
         case Optional(item):
             if column.null_count == 0:
-                return from_array(item, column)
+                return from_array(item, column, builders)
             valid = column.is_valid().to_pylist()
-            present = iter(from_array(item, column.drop_null()))
+            present = iter(from_array(item, column.drop_null(), builders))
             return [next(present) if ok else None for ok in valid]
         case Integer() | Unsigned() | Float():
             return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
@@ -172,7 +172,7 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
             micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
             return [datetime_of(m) for m in micros.to_pylist()]
         case ListOf(item, frozen):
-            flat = from_array(item, column.flatten())
+            flat = from_array(item, column.flatten(), builders)
             out, at = [], 0
             for length in column.value_lengths().to_pylist():
                 part = flat[at : at + length]
@@ -180,12 +180,12 @@ def from_array(schema: Schema, column: Any) -> list[Any]:
                 at += length
             return out
         case Record(cls, fields):
-            columns = [from_array(inner, part) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
-            return builder(cls, tuple(name for name, _ in fields))(columns)
+            parts = zip(fields, column.flatten(), strict=True)
+            return builders(cls, tuple(name for name, _ in fields))([from_array(s, part, builders) for (_, s), part in parts])
         case OneOf(members):
             values: list[Any] = [None] * len(column)
             for member, part in zip(members, column.flatten(), strict=True):
-                for at, value in enumerate(from_array(Optional(member), part)):
+                for at, value in enumerate(from_array(Optional(member), part, builders)):
                     if value is not None:
                         values[at] = value
             return values
@@ -239,74 +239,3 @@ def has_choices(schema: Schema) -> bool:
 def _values_of(schema: LiteralOf | EnumOf) -> Any:
     values = schema.values if isinstance(schema, LiteralOf) else members_of(schema.cls)
     return pa.array(list(values), arrow_type(schema))
-
-
-def builder(cls: Callable[..., Any], names: tuple[str, ...]) -> Callable[[list[list[Any]]], list[Any]]:
-    """A function from columns to a list of records.
-
-    The values come from such records. So if the constructor of a class does nothing but set its slots, the builder sets
-    them directly (in a third of the time), and a named tuple is made without its constructor (in a quarter); otherwise
-    it calls the constructor, by position if possible.
-    """
-    if _is_plain_named_tuple(cls, names):
-        make: Any = tuple.__new__
-        return lambda columns: list(map(make, repeat(cls), zip(*columns, strict=True)))
-    if _only_sets_slots(cls):
-        setters = [vars(cls)[name].__set__ for name in names]
-        new = object.__new__
-
-        def build(columns: list[list[Any]]) -> list[Any]:
-            values = list(map(new, repeat(cls, len(columns[0]))))  # type: ignore[arg-type]
-            for put, column in zip(setters, columns, strict=True):
-                deque(map(put, values, column), maxlen=0)
-            return values
-
-        return build
-    parameters = list(inspect.signature(cls).parameters.values())
-    positional = [p.name for p in parameters[: len(names)] if p.kind is not p.KEYWORD_ONLY]
-    if positional == list(names):
-        return lambda columns: list(map(cls, *columns))
-    return lambda columns: [cls(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-
-
-def _is_plain_named_tuple(cls: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    """Is it a named tuple of these fields, without code of its own that makes it?"""
-    if not isinstance(cls, type) or not issubclass(cls, tuple) or getattr(cls, "_fields", None) != names or not names:
-        return False
-    new: Any = vars(cls).get("__new__") and cls.__new__
-    generated = getattr(new, "__globals__", {}).get("__name__") == f"namedtuple_{cls.__name__}"
-    return generated and cls.__init__ is object.__init__
-
-
-def _only_sets_slots(cls: Callable[..., Any]) -> bool:
-    """Is it an attrs class with slots of its own and without validators, converters or hooks?"""
-    if not isinstance(cls, type) or "__attrs_props__" not in vars(cls) or not _accepts_anything(cls):
-        return False
-    props = attrs.inspect(cls)
-    cached = props.hashability.value == "hashable_cached"
-    return props.is_slotted and not cached and all(a.name in vars(cls) for a in attrs.fields(cls))
-
-
-def _accepts_anything(cls: type[Any]) -> bool:
-    """Does the class take whatever fits its annotations, as far as can be told: no validators, no code of its own?"""
-    if any("__new__" in vars(c) for c in cls.__mro__[:-1] if c is not tuple) and not issubclass(cls, tuple):
-        return False
-    if attrs.has(cls):
-        hooks = ("__attrs_post_init__", "__attrs_pre_init__")
-        added = all(attrs.inspect(c).added_init for c in cls.__mro__ if "__attrs_props__" in vars(c))
-        plain = all(a.validator is None and a.converter is None for a in attrs.fields(cls))
-        return added and plain and not any(hasattr(cls, hook) for hook in hooks)
-    return not hasattr(cls, "__post_init__")
-
-
-def never_refuses(schema: Schema) -> bool:
-    """Whether records of the schema can be built from any columns of its types."""
-    match schema:
-        case Record(cls, fields):
-            return _accepts_anything(cls) and all(never_refuses(inner) for _, inner in fields)
-        case Optional(item) | ListOf(item, _):
-            return never_refuses(item)
-        case OneOf(members):
-            return all(map(never_refuses, members))
-        case _:
-            return True

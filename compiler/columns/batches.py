@@ -8,8 +8,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import array, arrow_type, builder, from_array
+from tracetypes.compiler.columns.arrow import array, arrow_type, from_array
 from tracetypes.formats import Layout
+from tracetypes.record_copies import builder
 from tracetypes.records import UNIT, Record
 from tracetypes.trace import StreamType
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, final
 
-from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
 from tracetypes.compiler.columns.generated import NO_PATHS, Code, Inputs, Path, generated
 from tracetypes.compiler.tracing.expr import Const, Input, Leaf, Pack, Tree, Value
-from tracetypes.records import Record
 
 __all__ = ["code_of", "learn", "plain_result"]
 
@@ -64,7 +62,7 @@ def _plain(value: Value) -> Plain | None:
         case Const(number, kind):
             column = constant(number, bare_kind(kind))
             return None if column is None else lambda _: column
-        case Pack(cls, names, parts) if cls is tuple or never_refuses(Record(cls, ())):
+        case Pack(cls, names, parts):
             inner = [_plain(part) for part in parts]
 
             def together(inputs: Inputs) -> Struct | None:

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
-from tracetypes.compiler.columns.arrow import all_within, arrow_type, builder, from_array, in_one_piece
+from tracetypes.compiler.columns.arrow import all_within, arrow_type, from_array, in_one_piece
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Undefined
 from tracetypes.conformance import datetime_of
+from tracetypes.record_copies import builder, made_of
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -212,7 +213,7 @@ def values_of(columns: Columns, count: int) -> list[Any]:
         raise LookupError("a field was not read")
     parts = [values_of(part, count) for part in columns.parts if part is not None]
     if not parts:
-        return [columns.cls() for _ in range(count)]
+        return [made_of(columns.cls, ())(()) for _ in range(count)]
     if columns.cls is tuple:
         return list(zip(*parts, strict=True))
     return builder(columns.cls, columns.names)(parts)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import (
     BOOLEAN,
     INTEGER,
@@ -24,7 +23,7 @@ from tracetypes.compiler.columns.column import (
     take_column,
 )
 from tracetypes.compiler.columns.conditionals import constant_column, if_else, undefined_column
-from tracetypes.compiler.columns.conversion import python_values, values_of
+from tracetypes.compiler.columns.conversion import python_values
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.dictionary_expressions import (
     dictionary_size,
@@ -50,7 +49,7 @@ from tracetypes.compiler.tracing.expr import (
 )
 from tracetypes.errors import CodedError
 from tracetypes.lookup_table import LookupTable
-from tracetypes.records import Float, Record, String
+from tracetypes.records import Float, String
 
 __all__ = ["Rows", "Run"]
 
@@ -96,26 +95,8 @@ class Rows:
     def columns(self, value: Value) -> Columns:
         """The columns of the result. Undefined rows are noted."""
         if isinstance(value, Pack):
-            struct = Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
-            if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
-                self.construct(struct)
-            return struct
+            return Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
         return self.checked(value)
-
-    def construct(self, struct: Struct) -> None:
-        """A record. Rows have no value here if a class with code of its own refuses the fields or changes them."""
-        if self.run.first is not None:
-            return
-        fields = [values_of(part, self.count) for part in struct.parts if part is not None]
-        for number, row in enumerate(zip(*fields, strict=True)):
-            try:
-                instance = struct.cls(**dict(zip(struct.names, row, strict=True)))
-                same = all(getattr(instance, name) is value for name, value in zip(struct.names, row, strict=True))
-            except Exception:  # the author's own
-                same = False
-            if not same:
-                self.run.undefined(self.number(number))
-                return
 
     def checked(self, expr: Expr) -> Column:
         column = self.column(expr)

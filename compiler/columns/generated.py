@@ -34,7 +34,6 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from tracetypes.compiler.columns.arrow import never_refuses
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import Rows, Run
 from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
@@ -53,7 +52,7 @@ from tracetypes.compiler.tracing.expr import (
     Value,
     result_of,
 )
-from tracetypes.records import Boolean, Date, Float, Integer, Optional, Record, Timestamp
+from tracetypes.records import Boolean, Date, Float, Integer, Optional, Timestamp
 
 __all__ = ["NO_PATHS", "Code", "Inputs", "Path", "Reached", "generated"]
 
@@ -286,10 +285,6 @@ class _Body:
         """The columns of a value."""
         if not isinstance(value, Pack):
             return self.column(value)
-        if value.cls is not tuple and not never_refuses(Record(value.cls, ())):
-            columns, self.writer.computes = self.fresh("s"), True
-            self.lines.append(f"{columns} = rows.columns({self.writer.name('pack', value)})")
-            return columns
         parts = "".join(f"{self.columns_of(part)}, " for part in value.parts)
         names = self.writer.name("names", value.names)
         return f"Struct({self.writer.name('cls', value.cls)}, {names}, ({parts}))"

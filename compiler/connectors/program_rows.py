@@ -13,9 +13,11 @@ import attrs
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.conformance import name_of
 from tracetypes.errors import UsageError
+from tracetypes.formats import ProgramLines
+from tracetypes.record_copies import never_refuses
 from tracetypes.records import UNIT, show
 
-__all__ = ["LazyRows", "Rows", "in_program", "is_arrow", "is_lazy", "line_of", "write_rows"]
+__all__ = ["LazyRows", "Rows", "as_program_lines", "in_program", "is_arrow", "is_lazy", "line_of", "write_rows"]
 
 
 @attrs.frozen
@@ -51,20 +53,31 @@ def in_program(rows: Any) -> Rows | LazyRows:
     return LazyRows(rows) if is_lazy(rows) else Rows((tuple(rows),), text=False)
 
 
+def as_program_lines(leaf: FromSource) -> FromSource:
+    """A source whose rows are lines of :func:`line_of`, whatever the format that its author declared."""
+    declared = leaf.source.format
+    format = ProgramLines(None if declared is None else declared.zone)
+    return attrs.evolve(leaf, source=attrs.evolve(leaf.source, format=format))
+
+
 def write_rows(leaf: FromSource, rows: Rows, directory: Path) -> None:
     """Write rows as files of JSON lines into a new directory. Raises :class:`UsageError` ``TT402``."""
     directory.mkdir()
     for number, of_file in enumerate(rows.files):
         path = directory / f"{number:06d}.jsonl"
-        path.write_text("".join(row + "\n" if rows.text and isinstance(row, str) else line_of(leaf, row) for row in of_file))
+        lines = (row + "\n" if rows.text and isinstance(row, str) else line_of(leaf, row, made=not rows.text) for row in of_file)
+        path.write_text("".join(lines))
         os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
 
 
-def line_of(leaf: FromSource, row: Any) -> str:
-    """A row as a line of JSON. Raises :class:`UsageError` ``TT402``."""
+def line_of(leaf: FromSource, row: Any, *, made: bool = True) -> str:
+    """A row as one of :class:`ProgramLines`; as a line of JSON if it is not ``made``. Raises :class:`UsageError` ``TT402``."""
+    layout = leaf.layout
     try:
-        key, value = row if leaf.layout.keyed else (UNIT, row)
-        return json.dumps(leaf.layout.plain(key, value)) + "\n"
+        key, value = row if layout.keyed else (UNIT, row)
+        plain = layout.plain(key, value)
+        sees = made and not (never_refuses(layout.key) and never_refuses(layout.value))
+        return json.dumps([plain] if sees else plain) + "\n"
     except (TypeError, ValueError, AttributeError) as error:
         rows = f"pairs of {name_of(leaf.layout.key)} and " if leaf.layout.keyed else ""
         raise UsageError(

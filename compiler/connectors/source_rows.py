@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import builder, from_array, has_choices, has_gaps, never_refuses
+from tracetypes.compiler.columns.arrow import from_array, has_choices, has_gaps
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.column import Columns as KeyColumns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
@@ -27,9 +27,11 @@ from tracetypes.compiler.runtime.flows import Inputs, fit_key, read_by
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined
-from tracetypes.conformance import name_of
+from tracetypes.conformance import construct, name_of
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.parsing import Row
+from tracetypes.record_classes import stores_only
+from tracetypes.record_copies import Builder, builder, never_refuses
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -94,10 +96,10 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
     value = layout.value
     make: Callable[[list[list[Any]]], list[Any]] = lambda columns: columns[0]  # noqa: E731
     if layout.opened and isinstance(value, Record):
-        make = builder(value.cls, tuple(name for name, _ in value.fields))
+        make = constructed(value.cls, tuple(name for name, _ in value.fields))
 
     def pairs(columns: list[Any]) -> tuple[list[Any], list[Any]]:
-        whole = [from_array(schema, column) for schema, column in zip(schemas, columns, strict=True)]
+        whole = [from_array(schema, column, constructed) for schema, column in zip(schemas, columns, strict=True)]
         values = make(whole[1:] if layout.keyed else whole)
         return (whole[0] if layout.keyed else [UNIT] * len(values)), values
 
@@ -117,13 +119,13 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
         good = pa.array([row for row in range(count) if row not in bad], pa.int64())
         try:
             keys, values = pairs([column.take(good) for column in columns] if bad else columns)
-        except Exception:  # the author's own validators: find the rows
+        except Mismatch:  # of the author's own validators: find the rows
             keys, values = [], []
             for row in good.to_pylist():
                 try:
                     key, value = pairs([column.slice(row, 1) for column in columns])
-                except Exception as error:
-                    bad[row] = f"{type(error).__name__}: {error}"
+                except Mismatch as error:
+                    bad[row] = str(error)
                 else:
                     keys += key
                     values += value
@@ -135,6 +137,13 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
                 yield TakenRow(read(*next(rest)), partial(show, row))
 
     return take
+
+
+def constructed(cls: type[Any], names: tuple[str, ...]) -> Builder:
+    """Makes records of columns from outside: by the constructor, if it does more than to store its arguments."""
+    if stores_only(cls):
+        return builder(cls, names)
+    return lambda columns: [construct(cls, dict(zip(names, row, strict=True)), "") for row in zip(*columns, strict=True)]
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSource
 from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.parquet_row_groups import tables
-from tracetypes.compiler.connectors.program_rows import write_rows
+from tracetypes.compiler.connectors.program_rows import as_program_lines, write_rows
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import TextReader
@@ -315,7 +315,8 @@ def _rows(opening: Opening) -> LocalInput:
     """As files."""
     directory, rows = os.path.join(opening.scratch, opening.leaf.source.name), opening.address
     write_rows(opening.leaf, rows, Path(directory))
-    return LocalFiles(opening.leaf, directory, rows.files_per_step or opening.files_per_step)
+    leaf = opening.leaf if rows.text else as_program_lines(opening.leaf)
+    return LocalFiles(leaf, directory, rows.files_per_step or opening.files_per_step)
 
 
 def _iterable(opening: Opening) -> LocalInput:

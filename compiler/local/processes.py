@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import final
 
-import cloudpickle
-
+from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.local.frames import Frame, Kind, frame_of, message_of
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
@@ -191,7 +190,7 @@ class ProcessRunner:
         try:
             with self._lock:
                 if self._setup_bytes is None:
-                    self._setup_bytes = bytes(cloudpickle.dumps(self.setup(), protocol=5))
+                    self._setup_bytes = shipped(self.setup())
             list(process.ask([Frame(Kind.SETUP, payload=self._setup_bytes)]))
         except WorkerDied:
             raise

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tracetypes.compiler.analysis.pickles import dumps
+from tracetypes.compiler.analysis.pickles import by_name, shipped
 
 __all__ = ["Part", "StateParts", "state_of"]
 
@@ -47,13 +47,8 @@ class StateParts:
             buffers.append(view)
             return False
 
-        parts: list[Part]
-        try:
-            parts = [pickle.dumps(state, protocol=5, buffer_callback=inside), *buffers]
-        except (pickle.PicklingError, AttributeError, TypeError):
-            parts = [dumps(state)]
-        if b"__main__" in parts[0]:  # classes by value
-            parts = [dumps(state)]
+        head = by_name(state, inside)
+        parts: list[Part] = [shipped(state)] if head is None else [head, *buffers]
         return cls(parts, [hashlib.blake2b(one, digest_size=16).digest() for one in parts])
 
 

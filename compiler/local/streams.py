@@ -34,7 +34,7 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines, TextLines
+from tracetypes.formats import Csv, JsonLines, ProgramLines, TextLines
 from tracetypes.sources import reader
 
 __all__ = ["StreamSplits", "cuts", "lines_reader", "parts_reader"]
@@ -184,7 +184,7 @@ def lines_reader(
 
 def parts_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
     """Reads parts that are :class:`Lines` of JSON or :class:`Columns`."""
-    of_lines, of_columns = lines_reader(leaf, verifier, JsonLines()), columns_reader(leaf, verifier)
+    of_lines, of_columns = lines_reader(leaf, verifier, ProgramLines()), columns_reader(leaf, verifier)
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
         for columns, some in groupby(parts, lambda part: isinstance(part.body, Columns)):

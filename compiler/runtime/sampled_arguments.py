@@ -12,6 +12,7 @@ from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.flows import Inputs
 from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
 from tracetypes.lookup_table import LookupTable
+from tracetypes.record_copies import builder, made_of
 from tracetypes.records import UNIT, Optional, Record, Schema, UnitValue
 
 __all__ = ["Reads", "Sample", "Unread"]
@@ -151,19 +152,7 @@ def _records(cls: type[Any], parts: Mapping[str, list[Any] | None], count: int) 
     """Records from their fields. Where a field was not read, it is missing."""
     read = {name: part for name, part in parts.items() if part is not None}
     # A class of attrs has nothing in place of a missing field; a dataclass may have its default, and a tuple has no gaps.
-    whole = len(read) == len(parts)
-    if whole or not attrs.has(cls) or issubclass(cls, tuple):
+    if not attrs.has(cls):
         read = {name: [NOTHING] * count if part is None else part for name, part in parts.items()}
     names = tuple(read)
-    rows = zip(*read.values(), strict=True) if names else iter([()] * count)
-    if whole:
-        return [cls(**dict(zip(names, row, strict=True))) for row in rows]
-    if issubclass(cls, tuple):
-        return [tuple.__new__(cls, row) for row in rows]
-    records = []
-    for row in rows:
-        record = object.__new__(cls)
-        for name, value in zip(names, row, strict=True):
-            object.__setattr__(record, name, value)
-        records.append(record)
-    return records
+    return builder(cls, names)(list(read.values())) if names else [made_of(cls, ())(()) for _ in range(count)]

@@ -20,6 +20,7 @@ from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import always_a_key, conform, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
+from tracetypes.record_classes import hold_only_fields
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -316,7 +317,8 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
         case Optional(item):
             return exactly(item, [value for value in values if value is not None])
         case Record(cls, fields):
-            return types <= {cls} and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
+            alone = types <= {cls} and hold_only_fields(cls, values)
+            return alone and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
         case _:
             return False
 

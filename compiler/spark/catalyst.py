@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
-from tracetypes.compiler.columns.arrow import arrow_type, never_refuses
+from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.lookup_tables import table_keys
 from tracetypes.compiler.spark.catalyst_operations import (
     ACTS,
@@ -242,8 +242,6 @@ class _Translation:
                 ]
                 return F.struct(*parts)
             case Record(cls, fields) if cls is pack.cls:
-                if not never_refuses(Record(cls, ())):
-                    raise NotNative(f"{cls.__name__} has code that must see its values")
                 by_name = dict(zip(pack.names, pack.parts, strict=True))
                 return F.struct(*[self.output(by_name[name], inner).alias(name) for name, inner in fields])
             case _:

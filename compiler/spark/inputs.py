@@ -10,7 +10,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend.backend import Opening
-from tracetypes.compiler.connectors.program_rows import Rows, write_rows
+from tracetypes.compiler.connectors.program_rows import Rows, as_program_lines, write_rows
 from tracetypes.compiler.spark.delta import TableInput
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.input_interface import Input
@@ -44,7 +44,8 @@ def _rows(spark: SparkSession, opening: Opening) -> Input:
     """As files."""
     directory, rows = Path(opening.scratch) / opening.leaf.source.name, opening.address
     write_rows(opening.leaf, rows, directory)
-    return FileInput(spark, opening.leaf, str(directory), rows.files_per_step or opening.files_per_step)
+    leaf = opening.leaf if rows.text else as_program_lines(opening.leaf)
+    return FileInput(spark, leaf, str(directory), rows.files_per_step or opening.files_per_step)
 
 
 OPENINGS: Final[Mapping[str, Callable[[SparkSession, Opening], Input]]] = {

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import cloudpickle
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.connectors.registry import Connector, register
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -136,7 +136,7 @@ def write_steps(job: Path, steps: Mapping[str, Sequence[Step]]) -> None:
                 for entry in step:
                     line = (number, entry) if isinstance(entry, Crash) else entry
                     number += isinstance(entry, Crash)
-                    lines.write(base64.b64encode(cloudpickle.dumps(line)) + b"\n")
+                    lines.write(base64.b64encode(shipped(line)) + b"\n")
             os.utime(path, (1_600_000_000 + at, 1_600_000_000 + at))
 
 

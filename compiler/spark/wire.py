@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
-import cloudpickle
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import Broadcast, TaskContext
 
+from tracetypes.compiler.analysis.pickles import ShippingPickler, shipped
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.spark.java import running_context
@@ -79,7 +79,7 @@ class ShippedPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.digest:
-            data = bytes(cloudpickle.dumps(self.plan, protocol=5))
+            data = shipped(self.plan)
             context = running_context()
             broadcast = not self.embedded and len(data) > LARGE and context is not None
             self.data = context.broadcast(data) if broadcast and context is not None else data
@@ -134,7 +134,7 @@ class Task:
         return _received, (data, parcel)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(ShippingPickler):
     """Names the parts of a plan instead of pickling them."""
 
     def __init__(self, file: io.BytesIO, names: dict[int, Any]) -> None:

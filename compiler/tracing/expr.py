@@ -54,6 +54,7 @@ from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.conformance import micros_of
 from tracetypes.lookup_table import LookupTable
+from tracetypes.record_copies import made_of
 from tracetypes.records import INT_MAX, INT_MIN, DecimalOf, EnumOf, Schema, Unsigned
 
 __all__ = [
@@ -182,7 +183,7 @@ Tree: TypeAlias = Leaf | Branch
 def evaluate(value: Value, inputs: Callable[[Input], Any]) -> Any:
     """The value for one row. ``inputs`` returns its scalars, None if an optional one is missing.
 
-    Records are rebuilt by their constructors. Raises :class:`Undefined`.
+    Records are made of their fields. Raises :class:`Undefined`.
     """
     return _evaluate(value, inputs, {})
 
@@ -213,12 +214,7 @@ def _evaluate(value: Value, inputs: Callable[[Input], Any], results: dict[int, A
             return value.value
         case Pack(cls, names, parts):
             values = [_evaluate(part, inputs, results) for part in parts]
-            if cls is tuple:
-                return tuple(values)
-            try:
-                return cls(**dict(zip(names, values, strict=True)))
-            except Exception as error:  # the author's own validators
-                raise Undefined(f"{cls.__name__}: {error}") from error
+            return tuple(values) if cls is tuple else made_of(cls, names)(values)
         case Call():
             if id(value) not in results:
                 results[id(value)] = _call(value, inputs, results)

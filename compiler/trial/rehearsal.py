@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 
 import attrs
-import cloudpickle
 import pyarrow.parquet as pq
 
 from tracetypes.check import check
+from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
@@ -151,7 +151,7 @@ def rehearse(job: Job, place: Path) -> int:
     crashes = Crashes(place)
     crashes.place.mkdir()
     write_steps(place, job.steps)
-    (place / "job").write_bytes(cloudpickle.dumps(attrs.evolve(job, steps={})))
+    (place / "job").write_bytes(shipped(attrs.evolve(job, steps={})))
     paths = [os.getcwd() if path == "" else path for path in sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses
 import math
 import types as python_types
@@ -12,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from tracetypes import record_copies
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 
@@ -87,7 +87,7 @@ def floats_in(value: Any) -> Iterator[float]:
 
 def copied(value: Any) -> Any:
     try:
-        return copy.deepcopy(value)
+        return record_copies.copied(value)
     except Exception as error:
         raise UsageError(
             "TT407",

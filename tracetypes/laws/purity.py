@@ -11,6 +11,7 @@ from tracetypes.laws.equality import same
 from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
 from tracetypes.laws.subject import Call, Outcome, Subject, items_in, text_of
+from tracetypes.record_copies import unequal_copy
 from tracetypes.records import show
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
 
@@ -51,12 +52,21 @@ def never_raises(subject: Subject, stream: Elements, law: str) -> LawBroken | No
 
 
 def emits_its_types(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
+    """What is emitted conforms to its types, and every record of a stream is equal to a copy made of its fields."""
     try:
-        subject.run(stream)
+        emitted = subject.run(stream)
     except OperatorFailed as error:
         if error.code != "TT206":
             raise
         return LawBroken("TT309", message_of(error.message, law, [("items", text_of(stream))]), fix=error.fix)
+    for edge, elements in ((subject.takes, stream), (subject.gives, emitted)):
+        for item in items_in(elements):
+            if problem := unequal_copy(edge.key, item.key) or unequal_copy(edge.value, item.value):
+                return LawBroken(
+                    "TT309",
+                    message_of(f"{subject.name}: {problem}", law, [("items", text_of(stream))]),
+                    fix="let records hold their fields only, and let __eq__ and __hash__ look at nothing else",
+                )
     return None
 
 

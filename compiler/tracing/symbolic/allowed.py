@@ -24,8 +24,9 @@ import attrs
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.tracing.expr import Exact
 from tracetypes.compiler.tracing.functions import FUNCTIONS
-from tracetypes.compiler.tracing.symbolic.known import TIME_FIELDS, is_generated
+from tracetypes.compiler.tracing.symbolic.known import TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
+from tracetypes.record_classes import is_generated
 from tracetypes.records import Boolean, Date, Float, Integer, String, Timestamp
 
 __all__ = [

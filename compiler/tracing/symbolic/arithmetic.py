@@ -23,7 +23,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     SYMBOLS,
     TIMESTAMP,
     UNARY,
-    is_generated,
 )
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -32,6 +31,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
+from tracetypes.record_classes import is_generated
 from tracetypes.records import Boolean, Float, Integer, String, Timestamp
 
 __all__ = ["Arithmetic", "is_duration"]

@@ -30,9 +30,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
     INTEGER,
     KNOWN_FUNCTIONS,
-    fields_of,
     fields_or_none,
-    is_generated,
     name_of_function,
     problem_of,
 )
@@ -47,6 +45,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
 )
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 from tracetypes.lookup_table import LookupTable
+from tracetypes.record_classes import fields_of, is_generated
 
 __all__ = ["Tracer"]
 

@@ -21,8 +21,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     NUMBERS,
     SYMBOLS,
     TIMESTAMP,
-    fields_of,
-    is_generated,
 )
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -32,6 +30,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
+from tracetypes.record_classes import fields_of, is_generated
 from tracetypes.records import INT_MAX, INT_MIN, EnumOf, Optional, Unit
 
 __all__ = ["Comparisons"]

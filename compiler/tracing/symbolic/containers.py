@@ -26,7 +26,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     FLOAT,
     INTEGER,
     STRING,
-    fields_of,
     super_of,
 )
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
@@ -41,6 +40,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     word_of,
 )
 from tracetypes.compiler.tracing.symbolic.tables import Tables
+from tracetypes.record_classes import fields_of
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, EnumOf, Integer, Timestamp
 
 __all__ = ["Containers"]

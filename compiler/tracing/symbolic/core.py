@@ -18,7 +18,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     BOOLEAN,
     INTEGER,
     TIMESTAMP,
-    fields_of,
     problem_of,
     super_of,
 )
@@ -34,6 +33,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
 )
 from tracetypes.compiler.tracing.symbolic.shapes import Fixed, Given, Nested, Shape
 from tracetypes.compiler.tracing.syntax import is_rewritten
+from tracetypes.record_classes import fields_of
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -67,11 +67,10 @@ class Core(Expressions):
                 return TracedSymbol(self, self.intern(Input(path, kind)))
 
     def record(self, cls: type[Any], fields: Sequence[tuple[str, Any]]) -> Any:
-        """An instance with these fields, made without its constructor, through which they have been already."""
+        """An instance with these fields, made without its constructor."""
         if issubclass(cls, tuple):
             return tuple.__new__(cls, [value for _, value in fields])
-        problem = problem_of(cls, construct=False)
-        if problem is not None and problem != "has converters":
+        if problem := problem_of(cls, construct=False):
             self.refuse(f"{cls.__name__} {problem}")
         instance = object.__new__(cls)
         for name, value in fields:

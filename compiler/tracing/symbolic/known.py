@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import abc
 import builtins
 import dataclasses
 import datetime as dt
 import functools
 import math
 import operator
-import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 
@@ -19,6 +17,7 @@ from tracetypes.algebra import ExactSum, chosen, greatest, least
 from tracetypes.compiler.tracing.expr import Call, Exact, Expr, Kind
 from tracetypes.compiler.tracing.functions import FUNCTIONS
 from tracetypes.compiler.tracing.symbolic.paths import isa
+from tracetypes.record_classes import constructor_code, fields_of, is_generated, other_data
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, Unit, UnitValue
 
 __all__ = [
@@ -49,9 +48,7 @@ __all__ = [
     "UNARY",
     "WIDEST",
     "at_path",
-    "fields_of",
     "fields_or_none",
-    "is_generated",
     "is_total",
     "name_of_function",
     "problem_of",
@@ -272,82 +269,34 @@ WIDEST: Final = 1000
 """How long a constant may say that text shall be."""
 
 
-_ATTRS: Final = attrs.fields.__code__.co_filename
-"""Where attrs keeps the methods that it gives to several classes."""
-
-
-def is_generated(function: Any) -> bool:
-    """Whether attrs, dataclasses or collections wrote the function."""
-    code = getattr(function, "__code__", None)
-    return code is not None and (
-        code.co_filename.startswith("<attrs generated")
-        or code.co_filename == _ATTRS
-        or code.co_qualname.startswith("__create_fn__")
-        or function.__globals__.get("__name__", "").startswith("namedtuple_")
-    )
-
-
-def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
-    """The fields of a record class in the order of its schema, or None."""
-    if attrs.has(cls):
-        return tuple(a.name for a in attrs.fields(cls))
-    if dataclasses.is_dataclass(cls):
-        return tuple(f.name for f in dataclasses.fields(cls))
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return tuple(cls._fields)
-    return None
-
-
 def fields_or_none(function: Any) -> tuple[str, ...] | None:
     return fields_of(function) if isa(function, type) else None
 
 
 def problem_of(cls: type[Any], *, construct: bool) -> str | None:
-    """Why instances of a record class cannot be made from symbols, or from their own fields again; or None.
+    """Why instances of a record class cannot be made from symbols; or None.
 
-    ``construct``: the author calls the class. Otherwise the fields have been through its constructor already.
+    ``construct``: the author calls the class. Otherwise they are made of their fields.
     """
-    if attrs.has(cls):
-        if any(not a.init or a.alias != a.name for a in attrs.fields(cls)):
-            return "has fields that are not arguments"
-        if any(a.converter is not None for a in attrs.fields(cls)):
-            return "has converters"
-        if construct and any(a.validator is not None for a in attrs.fields(cls)):
-            return "has validators"
-        if construct and any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
-            return "has defaults that depend on other fields"
-        factories = [getattr(a.default, "factory", None) for a in attrs.fields(cls)]
-        generated = cls.__new__ is object.__new__ and is_generated(cls.__init__)
-        hooks: tuple[str, ...] = ("__attrs_post_init__", "__attrs_pre_init__")
-    elif dataclasses.is_dataclass(cls):
-        if any(not f.init for f in dataclasses.fields(cls)):
-            return "has fields that are not arguments"
-        generated, hooks = cls.__new__ is object.__new__ and is_generated(cls.__init__), ("__post_init__",)
-        factories = [f.default_factory for f in dataclasses.fields(cls) if f.default_factory is not dataclasses.MISSING]
-    else:
-        generated, hooks, factories = cls.__init__ is object.__init__ and is_generated(cls.__new__), (), []
-    if construct and not set(factories) <= {None, list, dict, set, tuple}:
-        return "has defaults that are computed"
-    if not generated or any(hasattr(cls, hook) for hook in hooks):
-        return "has a constructor of its own"
-    bases = [base for base in reversed(cls.__mro__[:-1]) if base is not tuple]
-    named = {name: member for base in bases for name, member in vars(base).items()}
-    for name in ("__getattribute__", "__class__"):
-        if name in named:
-            return f"defines {name}"
+    if construct and (problem := constructor_code(cls) or _computed_defaults(cls)):
+        return problem
+    if any("__class__" in vars(base) for base in cls.__mro__[:-1] if base is not tuple):
+        return "defines __class__"
     setter: Any = cls.__setattr__
     if setter != object.__setattr__ and not is_generated(setter):
         return "defines __setattr__"
-    slots = (types.MemberDescriptorType, type(_Slots.x))
-    if any(hasattr(type(named.get(name)), "__set__") and not isa(named[name], slots) for name in fields_of(cls) or ()):
-        return "has fields that are descriptors"
-    if type(cls).__call__ not in (type.__call__, type(abc.ABC).__call__):
-        return "has a metaclass that makes it"
-    return None
+    return other_data(cls)
 
 
-class _Slots(NamedTuple):
-    x: int
+def _computed_defaults(cls: type[Any]) -> str | None:
+    factories: set[Any] = set()
+    if attrs.has(cls):
+        if any(getattr(a.default, "takes_self", False) for a in attrs.fields(cls)):
+            return "has defaults that depend on other fields"
+        factories = {getattr(a.default, "factory", None) for a in attrs.fields(cls)}
+    elif dataclasses.is_dataclass(cls):
+        factories = {f.default_factory for f in dataclasses.fields(cls)} - {dataclasses.MISSING}
+    return None if factories <= {None, list, dict, set, tuple} else "has defaults that are computed"
 
 
 def super_of(value: Any) -> tuple[tuple[type[Any], ...], Any]:

@@ -19,7 +19,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     STRING,
     TIMESTAMP,
     at_path,
-    fields_of,
 )
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -29,6 +28,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
 )
 from tracetypes.conformance import name_of
 from tracetypes.lookup_table import LookupTable
+from tracetypes.record_classes import fields_of
 from tracetypes.records import UNIT, UnitValue
 
 __all__ = ["Table", "Tables"]
