@@ -581,6 +581,7 @@ def test_files_come_by_size_where_nobody_says_how_many(
     """A micro-batch takes so many bytes of text for each task, a quarter of it of Parquet, of which each task gets as many files;
     a file that is larger alone."""
     monkeypatch.setattr(input_files, "EPOCH", 10)
+    monkeypatch.setattr(input_files, "FILE", 0)
     job = Job(tmp_path, is_text=ending == "jsonl", tasks=2)
     sizes = [most // 5] * 7 + [3 * most, 1]
     for n, size in enumerate(sizes):

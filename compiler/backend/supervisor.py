@@ -9,8 +9,9 @@ import attrs
 
 from tracetypes.compiler.backend.backend import Running
 from tracetypes.compiler.backend.control import Control
+from tracetypes.errors import RunError
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "unexpected"]
 
 PAUSE = 0.05
 """Seconds between two looks."""
@@ -46,6 +47,9 @@ class Supervisor:
                 self._watched.append(_Watched(name, start(), frozenset(upstream)))
             except Exception as error:
                 self._failed(name, error)
+            except BaseException:
+                self.stop()
+                raise
 
     def _is_doomed(self, name: str, upstream: frozenset[str]) -> bool:
         if self.control.stop.is_set() or (self.failures and not self.others_go_on) or upstream & self._stopped:
@@ -88,7 +92,7 @@ class Supervisor:
             one.running.drain()
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self.failures[name] = error
+        self.failures[name] = error if isinstance(error, Exception) else unexpected(error)
         self._stopped.add(name)
         if not self.others_go_on:
             self.stop()
@@ -97,3 +101,13 @@ class Supervisor:
             if one.upstream & self._stopped and not one.over:
                 self._stopped.add(one.name)
                 one.running.stop()
+
+
+def unexpected(error: BaseException) -> RunError:
+    """The error for what no part of a run explains. What an author raises in a thread, such as :class:`SystemExit`, is none for
+    the program that called the run."""
+    failure = RunError(
+        "TT214", f"the run stopped: {type(error).__name__}: {error}", fix="see the cause above; run again to go on"
+    )
+    failure.__cause__ = error
+    return failure

@@ -10,12 +10,15 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-__all__ = ["BYTES", "ROWS", "Arrivals", "Part"]
+from tracetypes.errors import RunError, TraceTypesError
+
+__all__ = ["BYTES", "ROWS", "Arrivals", "Part", "reason"]
 
 ROWS = 1_000_000
 """Rows that a source holds at most, unless its address says otherwise."""
@@ -36,12 +39,25 @@ class Part:
     size: int
 
 
+def _unreadable(error: BaseException) -> RunError:
+    return RunError("TT208", f"a source cannot be read: {reason(error)}", fix="see the cause; run again to go on")
+
+
+def reason(error: BaseException) -> str:
+    """What the system says of an error; of any other one its type, too."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 class Arrivals:
     """The parts of a source, numbered from 0. ``readings``: how many take them. ``rows``: that are held at most; a part that is
-    larger is held alone. Threads share it."""
+    larger is held alone. ``unreadable``: from what a source fails of to the error of the run. Threads share it."""
 
-    def __init__(self, readings: int = 1, rows: int = ROWS) -> None:
-        self.readings, self.rows = readings, rows
+    def __init__(
+        self, readings: int = 1, rows: int = ROWS, unreadable: Callable[[BaseException], RunError] = _unreadable
+    ) -> None:
+        self.readings, self.rows, self.unreadable = readings, rows, unreadable
         self.id = uuid.uuid4().hex
         """Of this object: the numbers of parts mean nothing in another process."""
         self.first = 0
@@ -81,6 +97,29 @@ class Arrivals:
 
     def _is_full(self, part: Part) -> bool:
         return self._buffer_rows + part.rows > self.rows or self._buffer_bytes + part.size > BYTES
+
+    def start(self, name: str, body: Callable[[], None]) -> None:
+        """Run the source in a thread of its own. Its end is the end of the source, and its error that of the run."""
+
+        def guarded() -> None:
+            with self.failing():
+                body()
+                self.end()
+
+        threading.Thread(target=guarded, name=name, daemon=True).start()
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """A context of another thread: whatever is raised inside ends the source, and the run with that error. Nobody would
+        see it otherwise, and the run would wait for ever."""
+        try:
+            yield
+        except TraceTypesError as error:
+            self.end(error)
+        except BaseException as error:
+            failure = self.unreadable(error)
+            failure.__cause__ = error
+            self.end(failure)
 
     def end(self, failure: BaseException | None = None) -> None:
         """No part comes any more. ``failure``: why, if that is no end."""

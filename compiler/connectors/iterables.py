@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.conformance import name_of
-from tracetypes.errors import RunError, TraceTypesError
+from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 from tracetypes.records import Schema, UnitValue
 from tracetypes.sources import reader
@@ -65,49 +65,43 @@ class _Rows:
 
 def iterable_rows(leaf: FromSource, iterable: LazyRows, readings: int) -> Arrivals:
     """The rows of an iterable, taken in a thread of its own. Its elements are rows, or Arrow data."""
-    arrivals, rows = Arrivals(readings), _Rows()
+
+    def unreadable(error: BaseException) -> RunError:
+        return RunError(
+            "TT208",
+            f"source {leaf.source.name!r}: its rows cannot be taken: {type(error).__name__}: {error}",
+            fix="see the cause; run again to go on",
+        )
+
+    arrivals, rows = Arrivals(readings, unreadable=unreadable), _Rows()
     arrivals.more = rows.part
 
     def flush() -> bool:
         part = rows.part()
         return arrivals.put(part) if part is not None else not arrivals.closed
 
-    def take() -> bool:
+    def take() -> None:
         for one in [iterable.rows] if is_arrow(iterable.rows) else iterable.rows:
             if is_arrow(one):
                 if not flush():
-                    return False
+                    return
                 for table in _tables(one):
                     if not arrivals.put(Part(Columns(table), table.num_rows, table.nbytes)):
-                        return False
+                        return
                 continue
             count = rows.add(line_of(leaf, one).encode())
             if count == 1:
                 arrivals.ring()
-            if count >= TOGETHER and not flush():
-                return False
-            if arrivals.closed:
-                return False
-        return flush()
+            if (count >= TOGETHER and not flush()) or arrivals.closed:
+                return
 
     def body() -> None:
         try:
             take()
-            arrivals.end()
-        except TraceTypesError as error:
+        finally:
             flush()
-            arrivals.end(error)
-        except Exception as error:
-            flush()
-            failure = RunError(
-                "TT208",
-                f"source {leaf.source.name!r}: its rows cannot be taken: {type(error).__name__}: {error}",
-                fix="see the cause; run again to go on",
-            )
-            failure.__cause__ = error
-            arrivals.end(failure)
 
-    threading.Thread(target=body, name=f"tracetypes rows of {leaf.source.name}", daemon=True).start()
+    arrivals.start(f"tracetypes rows of {leaf.source.name}", body)
     return arrivals
 
 

@@ -12,7 +12,6 @@ import os
 import select
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import ClassVar
@@ -20,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import attrs
 
-from tracetypes.compiler.connectors.arrivals import BYTES, ROWS, Arrivals, Part
+from tracetypes.compiler.connectors.arrivals import BYTES, ROWS, Arrivals, Part, reason
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Parquet
@@ -195,22 +194,6 @@ class LineSource:
         return self.arrivals.put(Part(Lines(header, text), text.count(b"\n") + 1, len(text)))
 
 
-def _start(name: str, arrivals: Arrivals, body: Callable[[], None], unreadable: Callable[[object], RunError]) -> None:
-    """Run a source in a thread of its own."""
-
-    def guarded() -> None:
-        try:
-            body()
-        except OSError as error:
-            arrivals.end(unreadable(error.strerror or error))
-        except BaseException as error:
-            arrivals.end(error)
-        else:
-            arrivals.end()
-
-    threading.Thread(target=guarded, name=name, daemon=True).start()
-
-
 def _blocks(number: int, read: Callable[[], bytes], arrivals: Arrivals) -> Iterator[bytes]:
     """What a file descriptor gives, until its end, or until nobody reads it any more."""
     poll = select.poll()
@@ -225,12 +208,12 @@ def _blocks(number: int, read: Callable[[], bytes], arrivals: Arrivals) -> Itera
 
 def read_lines(leaf: FromSource, readings: int, number: int | None = None) -> Arrivals:
     """The lines of standard input, or of another file descriptor."""
-    arrivals = Arrivals(readings)
-    source = LineSource(leaf, arrivals, "standard input")
 
     def unreadable(error: object) -> RunError:
         return RunError("TT208", f"standard input cannot be read: {error}", fix="give it lines: COMMAND | tracetypes run ...")
 
+    arrivals = Arrivals(readings, unreadable=lambda error: unreadable(reason(error)))
+    source = LineSource(leaf, arrivals, "standard input")
     try:
         descriptor = sys.stdin.fileno() if number is None else number
     except (OSError, AttributeError) as error:
@@ -239,13 +222,13 @@ def read_lines(leaf: FromSource, readings: int, number: int | None = None) -> Ar
     def body() -> None:
         source.take(_blocks(descriptor, lambda: os.read(descriptor, BLOCK), arrivals))
 
-    _start("tracetypes standard input", arrivals, body, unreadable)
+    arrivals.start("tracetypes standard input", body)
     return arrivals
 
 
 def socket_lines(leaf: FromSource, address: SocketAddress, readings: int) -> Arrivals:
     """The lines of a socket. Raises :class:`RunError` ``TT208`` if there is no connection."""
-    arrivals = Arrivals(readings, address.rows)
+    arrivals = Arrivals(readings, address.rows, lambda error: address.unreadable(reason(error)))
     source = LineSource(leaf, arrivals, address.text)
     try:
         endpoint = address.listen() if address.listens else address.connect()
@@ -270,5 +253,5 @@ def socket_lines(leaf: FromSource, address: SocketAddress, readings: int) -> Arr
     def one() -> None:
         take(endpoint)
 
-    _start(f"tracetypes {address.text}", arrivals, clients if address.listens else one, address.unreadable)
+    arrivals.start(f"tracetypes {address.text}", clients if address.listens else one)
     return arrivals

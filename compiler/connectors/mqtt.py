@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 
-from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.arrivals import Arrivals, Part, reason
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 from tracetypes.sources import record_reader
@@ -106,7 +106,7 @@ class MqttAddress:
                 refusals.append(reason)
             else:
                 refusals.clear()
-                prepare(client)
+                prepare(client)  # raises nothing: it would end the client's thread
             answer.set()
 
         client.on_connect = on_connect
@@ -163,20 +163,21 @@ class _Session:
         """Connect."""
         by_reading = [{one for part in parts for one in part.body} for parts in readings]
         self.earlier = set.intersection(*by_reading)
-        threading.Thread(target=self.body, name=f"tracetypes {self.address.display_name}", daemon=True).start()
+        self.arrivals.start(f"tracetypes {self.address.display_name}", self.body)
 
     def body(self) -> None:
         """Subscribe, and wait until nobody reads any more."""
 
-        def prepare(client: Client) -> None:
-            client.on_message = self.take
-            client.subscribe(self.address.topic, qos=1)
+        def take(client: Client, data: Any, message: Any) -> None:
+            with self.arrivals.failing():
+                self.take(client, data, message)
 
-        try:
-            self.client = self.address.connect(self.address.unreadable, prepare)
-        except RunError as error:
-            self.arrivals.end(error)
-            return
+        def prepare(client: Client) -> None:
+            client.on_message = take
+            with self.arrivals.failing():
+                client.subscribe(self.address.topic, qos=1)
+
+        self.client = self.address.connect(self.address.unreadable, prepare)
         while not self.arrivals.closed:
             time.sleep(0.05)
         self.client.disconnect()
@@ -223,7 +224,7 @@ class _Session:
 def mqtt_messages(leaf: FromSource, address: MqttAddress, readings: int) -> Arrivals:
     """The messages of a subscription. They come when all readings go on."""
     record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
-    arrivals = Arrivals(readings)
+    arrivals = Arrivals(readings, unreadable=lambda error: address.unreadable(reason(error)))
     session = _Session(address, arrivals)
     arrivals.more, arrivals.on_release, arrivals.on_resume = session.part, session.release, session.begin
     return arrivals

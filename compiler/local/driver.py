@@ -155,6 +155,8 @@ class Driver:
         self.messages = []
         self.states.parts = {}
         self.over.clear()
+        if self.crew is not None and self.crew.errors:  # a worker has ended since the last epoch
+            self.crew.join()
         lateness = Lateness(work.newest, self.runner.read)
         self.lateness = lateness
         for stage in self.plan.stages:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain as chained
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -133,12 +134,12 @@ class FileSplits:
 
     def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Split]]:
         """In the order of the source."""
-        taken = [number for number in self._after(since) if number <= until["listing"]]
+        taken = takewhile(lambda number: number <= until["listing"], self._after(since))
         splits = [split for number in taken for split in self.files.listings.splits(number)]
         return [(split,) for split in sorted(splits, key=lambda one: one.piece)]
 
-    def _after(self, since: Offset) -> list[int]:
-        return [number for number in self.files.listings.numbers() if number > max(since["listing"], self.files.done)]
+    def _after(self, since: Offset) -> Iterator[int]:
+        return self.files.listings.numbers(max(since["listing"], self.files.done))
 
 
 class LocalFiles(LocalInput):

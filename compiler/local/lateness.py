@@ -39,9 +39,6 @@ class KnownTimes:
 
 Read: TypeAlias = Callable[[SplitTask, KnownTimes], SplitAnswer]
 
-Place: TypeAlias = tuple[str, int]
-"""A reading, and a partition of its source."""
-
 
 class Lateness:
     """``newest``: before the epoch. ``read``: reads a split, with the newest event time before it in each partition of its
@@ -51,11 +48,10 @@ class Lateness:
 
     def __init__(self, newest: Newest, read: Read) -> None:
         self._read = read
-        self.newest: dict[Place, int | None] = {
-            (label, part): time for label, times in newest.items() for part, time in enumerate(times)
-        }
-        self.done: list[tuple[Place, int, int | None]] = []
-        """The splits of this epoch that are done: their numbers and newest times. Any worker appends."""
+        self.newest: dict[str, dict[int, int | None]] = {label: dict(enumerate(times)) for label, times in newest.items()}
+        self.done: dict[str, dict[int, tuple[int, int | None]]] = {}
+        """The splits of this epoch that are done and not settled, by reading and number: their partitions and newest times. Any
+        worker adds some. They are few, however many splits an epoch has: those that wait for an earlier one."""
 
     def read(self, task: SplitTask) -> SplitAnswer:
         """Read a split, with a guess."""
@@ -68,20 +64,20 @@ class Lateness:
     def add(self, answer: SplitAnswer) -> SplitAnswer:
         """An answer, by which later splits of this epoch are guessed."""
         if answer.report is not None:
-            place = _label(answer.task), answer.report.part
-            self.done.append((place, answer.task.number, answer.report.newest))
+            done = self.done.setdefault(_label(answer.task), {})
+            done[answer.task.number] = answer.report.part, answer.report.newest
         return answer
 
     def _settled(self, label: str) -> dict[int, int | None]:
         """The newest time of what is settled, by partition."""
-        return {part: time for (other, part), time in self.newest.copy().items() if other == label}
+        return self.newest.get(label, {}).copy()
 
     def _guesses(self, task: SplitTask) -> dict[int, int | None]:
         """The newest time of the splits before one, as far as they are done, by partition."""
         label = _label(task)
         newest = self._settled(label)
-        for (other, part), number, time in tuple(self.done):
-            if other == label and number < task.number:
+        for number, (part, time) in self.done.get(label, {}).copy().items():
+            if number < task.number:
                 newest[part] = later(newest.get(part), time)
         return newest
 
@@ -91,15 +87,17 @@ class Lateness:
         if report is None or not isinstance(link, SourceLink):
             return answer
         how = link.leaf.source.markers
-        place = link.leaf.label, report.part
-        newest = self.newest.get(place)
+        label = link.leaf.label
+        times = self.newest.setdefault(label, {})
+        newest = times.get(report.part)
         if isinstance(how, EventTime) and newest is not None and newest != answer.before:
             closed = how.frontier(newest)
             if report.first is not None and report.first <= closed:
                 answer = self._read(answer.task, KnownTimes({report.part: newest}))
                 assert answer.report is not None
                 report = answer.report
-        self.newest[place] = later(newest, report.newest)
+        times[report.part] = later(newest, report.newest)
+        self.done.get(label, {}).pop(answer.task.number, None)  # behind the line before it: else a guess would miss the split
         return answer
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from tracetypes.compiler.backend.backend import RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
+from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
@@ -98,22 +100,26 @@ class LocalSegment:
     # ---------------------------------------------------------------------------------------------------- life
 
     def _body(self) -> None:
-        try:
+        with self._failing():
             if not self.store.finished:
                 with SETTLED, KEPT_MEMORY, RECENT_TEXTS:
                     self._run()
             if not self.control.stop.is_set():
                 self.over.set()
-        except OSError as error:
-            self.failure = unwritable(error)
-        except Exception as error:
-            self.failure = error if isinstance(error, CodedError) else _unexpected(error)
-        except BaseException as error:
-            self.failure = error
-        finally:
-            for leaf in self.plan.sources:
+        for leaf in self.plan.sources:
+            with self._failing():
                 self.inputs[leaf.source.name].leave(self._place(leaf.label), finished=self.store.finished)
+        with self._failing():
             self.log.close()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """A context. Whatever is raised inside is what the segment fails of, if it is the first."""
+        try:
+            yield
+        except BaseException as error:
+            if self.failure is None:
+                self.failure = _failure(error)
 
     def _place(self, label: str) -> Path:
         """What the rows of a reading are kept in, if they cannot be read again."""
@@ -324,10 +330,12 @@ def _of(channels: Mapping[str, tuple[str, Splits]], place: str) -> Splits:
     return next(splits for directory, splits in channels.values() if directory == place)
 
 
-def _unexpected(error: Exception) -> RunError:
-    """The error for what no part of a run explains."""
-    text = RunError(
-        "TT214", f"the run stopped: {type(error).__name__}: {error}", fix="see the cause above; run again to go on"
-    )
-    text.__cause__ = error
-    return text
+def _failure(error: BaseException) -> BaseException:
+    """The error of a run for what its thread raised."""
+    match error:
+        case CodedError():
+            return error
+        case OSError():
+            return unwritable(error)
+        case _:
+            return unexpected(error)

@@ -32,7 +32,7 @@ class EarlySplit:
     """A split of the next epoch. ``outcome``: its answer, or the error of reading it. ``due``: its epoch has begun."""
 
     task: SplitTask
-    outcome: SplitAnswer | Exception | None = None
+    outcome: SplitAnswer | BaseException | None = None
     due: bool = False
 
 
@@ -93,7 +93,7 @@ class SplitSource:
                 early.outcome = outcome
                 if not early.due:
                     return None
-        if isinstance(early.outcome, Exception):
+        if isinstance(early.outcome, BaseException):
             raise early.outcome
         return early.outcome
 
@@ -102,8 +102,8 @@ def _place(task: SplitTask) -> tuple[int, int]:
     return task.link.number, task.number
 
 
-def _outcome(task: SplitTask, read: Callable[[SplitTask], SplitAnswer]) -> SplitAnswer | Exception:
+def _outcome(task: SplitTask, read: Callable[[SplitTask], SplitAnswer]) -> SplitAnswer | BaseException:
     try:
         return read(task)
-    except Exception as error:
+    except BaseException as error:  # it is raised when the epoch of the split has begun
         return error

@@ -141,9 +141,11 @@ def main(end: int, lifeline: int) -> None:
         signal.signal(number, signal.SIG_IGN)  # the run ends its workers
 
     def watch() -> None:
-        os.read(lifeline, 1)
-        time.sleep(GRACE)
-        os._exit(1)
+        try:
+            os.read(lifeline, 1)
+            time.sleep(GRACE)
+        finally:
+            os._exit(1)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
     limit_heaps()

@@ -104,10 +104,14 @@ def show_prints(spark: SparkSession, show: Callable[[str], None]) -> Iterator[No
         yield
         return
     ended = threading.Event()
+    failures: list[BaseException] = []
 
     def follow() -> None:
-        while not ended.wait(_SECONDS):
-            read()
+        try:
+            while not ended.wait(_SECONDS):
+                read()
+        except BaseException as error:
+            failures.append(error)
 
     try:
         path.touch()
@@ -128,6 +132,9 @@ def show_prints(spark: SparkSession, show: Callable[[str], None]) -> Iterator[No
             finally:
                 ended.set()
                 thread.join()
-                read()
+                if not failures:
+                    read()
+            for failure in failures:
+                raise failure
     finally:
         _one_reader.release()

@@ -21,6 +21,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -49,6 +50,10 @@ LARGE = 256 << 20
 
 EPOCH = 1 << 30
 """Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes."""
+
+FILE = 64 << 10
+"""How many bytes of text cost as much as a file by itself, about. So the files of an epoch have a bound, too: of files of a line
+all that an epoch holds in memory and in its commit record grows with their number."""
 
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
@@ -107,8 +112,7 @@ class InputFiles:
     @property
     def waiting(self) -> set[str]:
         """The files of listings without a commit."""
-        numbers = [number for number in self.listings.numbers() if number > self.done]
-        return {str(file) for number in numbers for file in self.listings.place(number).iterdir()}
+        return {str(file) for number in self.listings.numbers(self.done) for file in self.listings.place(number).iterdir()}
 
     @staticmethod
     def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
@@ -138,7 +142,7 @@ class InputFiles:
         self.done = max((about["listing"] for number, about in records if number <= ended), default=0)
         ours = max((about["listing"] for _, about in records), default=0)
         self.last = max([*self.listings.numbers(), *assigned, self.done, ours], default=0)
-        for number in self.listings.numbers():
+        for number in list(self.listings.numbers()):
             if number <= self.done:
                 self.listings.remove(number)
                 continue
@@ -192,22 +196,23 @@ class InputFiles:
 
     def _as_taken(self, number: int, splits: list[Split]) -> None:
         """A micro-batch that is committed is computed once more, for its state: its files must be as they were."""
+        now: list[Split] = []
         for split in splits:
             stat = stat_of(split.path)
             if not split.is_as(stat):
                 if stat is None or stat.st_size != split.size or not self.known[split.path].is_in(split.path):
                     raise lost_input(split, stat, "its rows are out and committed, and its state is still to come")
-                touched = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
-                splits = [touched if one is split else one for one in splits]
-        if splits != self.listings.splits(number):
-            self.listings.swap(number, splits)
+                split = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
+            now.append(split)
+        if now != splits:
+            self.listings.swap(number, now)
 
     def _listed_again(self, number: int, splits: list[Split], visible: Callable[[], str | None]) -> None:
         """List the files of a micro-batch that is not committed as they are now. One that was seen must be as it was."""
         place = visible()
         again: list[Split] = []
-        for path in dict.fromkeys(split.path for split in splits):
-            mine, stat = [split for split in splits if split.path == path], stat_of(path)
+        for path, mine in _by_file(splits).items():
+            stat = stat_of(path)
             if place is not None:
                 if changed := [split for split in mine if not split.is_begun_by(stat)]:
                     raise lost_input(changed[0], stat, f"its rows are in {place}")
@@ -222,8 +227,9 @@ class InputFiles:
 
     def _list_growth(self) -> None:
         """List what was appended to files that are read as they were, because rows of them were seen."""
+        listed = {number: _by_file(self.listings.splits(number)) for number in {*self.pending.values()}}
         for path, number in sorted(self.pending.items()):
-            mine = [split for split in self.listings.splits(number) if split.path == path]
+            mine = listed[number][path]
             end, stat = max(split.end for split in mine), stat_of(path)
             if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
                 continue
@@ -239,7 +245,7 @@ class InputFiles:
     def weight(self, number: int) -> int:
         """Bytes of a listing, about."""
         if number not in self.weights:
-            self.weights[number] = sum(split.weight for split in self.listings.splits(number))
+            self.weights[number] = _weight(self.listings.splits(number))
         return self.weights[number]
 
     def drop(self) -> bool:
@@ -290,7 +296,7 @@ class InputFiles:
     def _weight(self, file: New) -> int:
         """Bytes of text, about."""
         path, stat, start = file
-        return (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
+        return FILE + (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
 
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish, or None. Raises the same errors."""
@@ -322,7 +328,7 @@ class InputFiles:
         """A listing more."""
         self.last += 1
         self.listings.publish(self.last, splits)
-        self.weights[self.last] = sum(split.weight for split in splits)
+        self.weights[self.last] = _weight(splits)
         self.pending.update({split.path: self.last for split in splits})
 
     def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> int | None:
@@ -387,11 +393,23 @@ class InputFiles:
             for path, *_ in about["files"]:
                 if self.pending.get(path, 0) <= about["listing"]:  # else more of it is listed
                     self.pending.pop(path, None)
-            for number in self.listings.numbers():
-                if number <= self.done:
-                    self.listings.remove(number)
-                    self.weights.pop(number, None)
+            for number in list(takewhile(lambda number: number <= self.done, self.listings.numbers())):
+                self.listings.remove(number)
+                self.weights.pop(number, None)
             self.done = max(self.done, about["listing"])
+
+
+def _weight(splits: Iterable[Split]) -> int:
+    """Bytes of splits, about."""
+    return sum(FILE + split.weight for split in splits)
+
+
+def _by_file(splits: Iterable[Split]) -> dict[str, list[Split]]:
+    """Splits by their files, in the order of the first of each."""
+    by_file: dict[str, list[Split]] = {}
+    for split in splits:
+        by_file.setdefault(split.path, []).append(split)
+    return by_file
 
 
 def home_of(checkpoint: Path, label: str) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -22,6 +23,8 @@ class Listings:
 
     home: Path
     tasks: int
+    _known: list[int] = attrs.field(init=False, factory=list, eq=False, repr=False)
+    """The numbers of those that are there, since :meth:`begin`: epochs ask for them, and there may be many."""
 
     @property
     def path(self) -> Path:
@@ -32,10 +35,14 @@ class Listings:
         """Make that directory, or mend what a start before this one left."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._mend()
+        self._known[:] = sorted(int(name) for name in os.listdir(self.path))
 
-    def numbers(self) -> list[int]:
-        """Those that are there, in order."""
-        return sorted(int(name) for name in os.listdir(self.path))
+    def numbers(self, after: int = 0) -> Iterator[int]:
+        """Those behind a number that are there, in order. None may be removed meanwhile."""
+        at = bisect_right(self._known, after)
+        while at < len(self._known):
+            yield self._known[at]
+            at += 1
 
     def place(self, number: int) -> Path:
         """The directory of one."""
@@ -49,6 +56,7 @@ class Listings:
     def publish(self, number: int, splits: Sequence[Split]) -> None:
         """Write a new one."""
         os.rename(self._hidden(number, splits, self.tasks), self.place(number))
+        insort(self._known, number)
 
     def swap(self, number: int, splits: Sequence[Split]) -> None:
         """Write one again, with as many files."""
@@ -62,6 +70,7 @@ class Listings:
     def remove(self, number: int) -> None:
         """Remove one, which is committed."""
         shutil.rmtree(self.place(number))
+        del self._known[bisect_left(self._known, number)]
 
     def _swap(self, number: int, splits: Sequence[Split], tasks: int) -> None:
         """Write one again. Whoever is killed here is mended by the next start."""

@@ -112,7 +112,7 @@ def test_a_crash_loses_no_message_and_doubles_none(tmp_path: Path, broker: int, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, call)
         run = started(address, out)
-        with pytest.raises(Crash):
+        with pytest.raises(RunError, match="Crash"):
             run.wait(30)
     publish(broker, name, message("a", 15))
     run = started(address, out)

@@ -391,7 +391,7 @@ def test_an_epoch_that_a_crash_interrupts_takes_the_same_rows(tmp_path: Path, st
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(owner, name, call)
-            with pytest.raises(Crash):
+            with pytest.raises(RunError, match="Crash"):
                 run()
         crashed.set()
         run()
