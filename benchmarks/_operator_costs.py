@@ -4,8 +4,7 @@ runs them. It runs Python for each item, and at each marker for each key."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 from benchmarks._multicore import Part
@@ -14,6 +13,7 @@ from tests.test_tpcx_bb import rows_of
 from tracetypes import OpStateless, check, interpret_rows, interpreter
 from tracetypes.check import Checked
 from tracetypes.compiler.local.ordered.operators import Kind
+from tracetypes.elements import Piece
 from tracetypes.nodes import Apply, Sort
 from tracetypes.records import Schema, UnitValue
 from tracetypes.templates import as_operator
@@ -29,7 +29,11 @@ ANSWERS = 0.005
 here, so that there is a latency to measure."""
 
 
-def items(elements: Sequence[Element]) -> int:
+Pieces: TypeAlias = list[Piece[Element]]
+"""A stream in the interpreter."""
+
+
+def items(elements: Pieces) -> int:
     """How many of them are items."""
     return sum(isinstance(one, Item) for one in elements)
 
@@ -40,13 +44,13 @@ def parts_of(number: int, rows: int) -> list[Part]:
     parts: list[Part] = []
     sorting, share = [0.0], 1.0
 
-    def timed_sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element]:
+    def timed_sort(node: Sort, channel: Pieces, value: Schema) -> Pieces:
         began = time.process_time()
         result = sort(node, channel, value)
         sorting[0] += time.process_time() - began
         return result
 
-    def timed_apply(checked: Checked, node: Apply, channel: Sequence[Element], **how: Any) -> list[Element]:
+    def timed_apply(checked: Checked, node: Apply, channel: Pieces, **how: Any) -> Pieces:
         began = time.process_time()
         nonlocal share
         result = apply(checked, node, channel, **how)

@@ -162,6 +162,8 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     _word = "kmeans"
     _in_python = "keeps bags of points of any size"
 
+    forgets_idle = True
+
     point: Callable[[V], Sequence[float]]
     k: int
     panes: int = 1

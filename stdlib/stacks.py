@@ -20,6 +20,11 @@ class Stack(Generic[X]):
 
     top: X
     below: Stack[X] | None
+    depth: int = attrs.field(init=False)
+
+    @depth.default
+    def _depth(self) -> int:
+        return 1 if self.below is None else self.below.depth + 1
 
     def __iter__(self) -> Iterator[X]:
         at: Stack[X] | None = self
@@ -28,7 +33,7 @@ class Stack(Generic[X]):
             at = at.below
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Stack):
+        if not isinstance(other, Stack) or self.depth != other.depth:
             return False
         mine: Stack[Any] | None = self
         theirs: Stack[Any] | None = other

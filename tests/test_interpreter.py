@@ -26,7 +26,6 @@ from tracetypes import (
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
-    RunError,
     Stream,
     Trace,
     U,
@@ -1032,21 +1031,14 @@ def test_corner_9_row_position_keeps_the_arrival() -> None:
     assert times(arrange(ordered, rows(3, 1, 2, 12, 11), drain=True)) == [3, 1, 2, "#10", 12, 11, "#20"]
 
 
-@pytest.mark.parametrize("drain", [True, False])
-def test_arrange_refuses_a_jump_of_time(drain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter_module, "MOST_MARKERS", 5)
-    arrange(source(), rows(5, 55), drain=drain)
-    with pytest.raises(RunError) as caught:
-        arrange(source(), rows(5, 65), drain=drain)
-    assert caught.value.code == "TT210"
-    assert caught.value.message == (
-        "source 'in': event time jumps from 1970-01-01 00:00:10+00:00 to 1970-01-01 00:01:10+00:00, over 6 markers"
-    )
-
-
-def test_arrange_refuses_milliseconds_taken_for_seconds() -> None:
-    with pytest.raises(RunError, match=r"TT210 .* us after the epoch, over .* markers"):
-        arrange(source(), rows(1_700_000_000, 1_700_000_000_000), drain=True)
+def test_a_jump_of_time_is_a_run_of_markers() -> None:
+    """Milliseconds taken for seconds: as many markers as there are, and no list of them."""
+    items = arrange(source(), rows(1_700_000_000, 1_700_000_000_000), drain=True).items
+    assert len(items) == 2 + (1_700_000_000_000 - 1_700_000_000) // 10 + 1
+    assert isinstance(items[0], Item)
+    assert isinstance(items[-2], Item)
+    assert items[-1] == Marker((1_700_000_000_000 + 10) * SECOND)
+    assert items[1:4] == (Marker(1_700_000_010 * SECOND), Marker(1_700_000_020 * SECOND), Marker(1_700_000_030 * SECOND))
 
 
 IN_BAND = in_band(is_marker=lambda s: s.end, time=lambda s: s.ts)

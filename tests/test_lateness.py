@@ -64,6 +64,17 @@ def test_TT242_at_once_and_at_the_end() -> None:
     ]
 
 
+def test_TT226_a_row_that_is_far_ahead() -> None:
+    jump = "clicks", (0, 5_000_000 * 10_000_000, '{"key": "a", "value": {"ts": 50000000}}')
+    assert told([attrs.evolve(batch(0, 10, 0), jumps=(jump,))]) == [
+        "TT226 warning: event time of source 'clicks' jumps from 1970-01-01 00:00:00Z to 1971-08-02 16:53:20Z, over "
+        "5,000,000 markers\n"
+        '    at:       {"key": "a", "value": {"ts": 50000000}}\n'
+        "    because:  the row is so much newer than all before it; rows of the time between are late from here on\n"
+        "    fix:      nothing, if it was a pause; otherwise correct the row, or the unit of every(unit=...)"
+    ]
+
+
 def test_few_late_rows_are_told_at_the_end_only() -> None:
     assert [text.split("(")[0] for text in told([batch(0, 10, 3)] * 2)] == [
         "TT242 warning: 6 of 20 rows of source 'clicks' are late in the whole run "

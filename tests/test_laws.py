@@ -27,6 +27,7 @@ from tracetypes import (
     ExactSum,
     LawBroken,
     Marker,
+    OperatorFailed,
     OpKeyedOrdered,
     OpKeyedUnordered,
     OpStateless,
@@ -1272,6 +1273,32 @@ def test_an_operator_that_emits_later_than_it_says(gap: int) -> None:
 def test_an_operator_that_is_due_earlier_than_it_says() -> None:
     with pytest.raises(LawBroken, match=r"TT314 Timer: next_due is defined, but a marker before it matters"):
         timer(7, dt.timedelta(seconds=7), 10)
+
+
+@attrs.frozen
+class Late(Timer):
+    """Says that it emits later than it does, or that the last of several markers is enough."""
+
+    first: bool = False
+
+    def on_marker(self, state: int | None, key: str, marker: Marker, emit: Callable[[int], None]) -> int | None:
+        if self.first and state is not None and marker.timestamp < state + self.gap:
+            return state - 1
+        return super().on_marker(state, key, marker, emit)
+
+    def next_due(self, state: int | None, key: str) -> int | None:
+        return None if state is None else -(2**62)
+
+    def next_emission(self, state: int | None, key: str) -> int | None:
+        return None if state is None else (state + self.due_in) * 1_000_000
+
+
+def test_an_operator_that_says_when_it_emits() -> None:
+    check_laws(Late(7, dt.timedelta(seconds=7), 7), items=TIMES, time=lambda value: value, max_examples=150)
+    for op in (Late(7, dt.timedelta(seconds=7), 10), Late(7, 12, 7, True)):
+        (law,) = [law for law in laws(op, items=TIMES) if law.name == "due"]
+        with pytest.raises((LawBroken, OperatorFailed), match=r"TT314 Late.*next_emission"):
+            law.check(150)
 
 
 def test_without_times_only_numbers_of_blocks_are_tried() -> None:

@@ -44,14 +44,15 @@ LAYOUTS = Path(__file__).parent / "layouts.json"
 PICKLED = (
     *("compiler.runtime.state.StageState", "compiler.runtime.progress.Progress", "compiler.runtime.operators.UnorderedState"),
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
-    *("compiler.runtime.partial_aggregation.Combined", "compiler.columns.exact_sums.ExactSums"),
+    *("compiler.runtime.partial_aggregation.Combined", "compiler.runtime.partial_aggregation.Reduced"),
+    "compiler.columns.exact_sums.ExactSums",
     *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.DictionaryEncoded"),
     *("compiler.tracing.expr.Input", "compiler.tracing.expr.Pack", "compiler.tracing.expr.Exact"),
-    *("algebra.ExactSum", "rejects.Rejected", "markers.Marker"),
+    *("algebra.ExactSum", "rejects.Rejected", "markers.Marker", "marker_runs.MarkerRuns"),
 )
 """What states are made of behind fields of type ``Any``; a test finds what is missing here."""
 
-OTHERS = ("tracetypes.records.Unit",)
+OTHERS = ("tracetypes.records.Unit", "tracetypes.record_copies._made")
 """Pickled by name alone."""
 
 

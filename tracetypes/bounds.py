@@ -189,6 +189,12 @@ class Bound(ABC):
     def decide(self, seen: Observation, state: Any) -> Decision:
         """Is it reached at this marker? It is asked at every marker."""
 
+    def next_change(self, seen: Observation, *, reached: bool) -> int | None:
+        """In a pause, where two markers were decided alike: the earliest time of a marker at which it may decide otherwise, if
+        those between are let through (``reached``) or held like these; None for never. ``seen``: at the second one. Pure
+        optimisation: a bound that does not define it is asked at each marker."""
+        return seen.marker + 1
+
     @property
     def needs_latest(self) -> bool:
         """Must it be known which value of a key is the latest?"""
@@ -222,6 +228,12 @@ class Time(Bound):
     def decide(self, seen: Observation, state: Any) -> Decision:
         return Decision(seen.execution is None or seen.marker - seen.execution >= self.micros)
 
+    def next_change(self, seen: Observation, *, reached: bool) -> int | None:
+        if reached:
+            return seen.marker + 1
+        waits = seen.execution is not None and seen.marker - seen.execution < self.micros
+        return (seen.execution or 0) + self.micros if waits else None
+
 
 @final
 @attrs.frozen(repr=False)
@@ -249,6 +261,9 @@ class Sequence(Bound):
         changed = seen.measures[Changed(self.rows)]
         whole = seen.measures[Keys(self.rows)] if self.of is None else self.of
         return Decision(changed > 0 and 100 * changed >= self.percent * whole)
+
+    def next_change(self, seen: Observation, *, reached: bool) -> None:
+        return None
 
 
 @final
@@ -295,6 +310,9 @@ class Value(Bound):
             return Decision(100 * diverged >= self.percent * self.against * count)
         return Decision(diverged >= (self.units or 0) * count)
 
+    def next_change(self, seen: Observation, *, reached: bool) -> None:
+        return None
+
 
 @final
 @attrs.frozen(repr=False)
@@ -312,6 +330,9 @@ class AtLeastOnce(Bound):
     def decide(self, seen: Observation, state: Any) -> Decision:
         return Decision(seen.measures[Keys(self.rows)] > 0)
 
+    def next_change(self, seen: Observation, *, reached: bool) -> None:
+        return None
+
 
 @final
 @attrs.frozen(repr=False)
@@ -328,6 +349,10 @@ class Period(Bound):
 
     def decide(self, seen: Observation, state: Any) -> Decision:
         return Decision(seen.previous is None or seen.marker // self.micros > seen.previous // self.micros)
+
+    def next_change(self, seen: Observation, *, reached: bool) -> int:
+        again = self.decide(seen, None).reached  # it is not at the next marker, unless that lies as far ahead
+        return seen.marker + 1 if again else (seen.marker // self.micros + 1) * self.micros
 
 
 @final
@@ -355,6 +380,10 @@ class AtLeast(Bound):
     def decide(self, seen: Observation, state: Any) -> Decision:
         decisions = [one.decide(seen, part) for one, part in zip(self.bounds, state, strict=True)]
         return Decision(sum(one.reached for one in decisions) >= self.count, [one.state for one in decisions])
+
+    def next_change(self, seen: Observation, *, reached: bool) -> int | None:
+        times = [one.next_change(seen, reached=reached) for one in self.bounds]
+        return min((time for time in times if time is not None), default=None)
 
 
 ALWAYS: Final = AtLeast(0, ())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Protocol, TypeAlias, assert_never
 
 import attrs
 
@@ -31,10 +31,13 @@ from tracetypes.bounds import (
     Rows,
     Updates,
 )
+from tracetypes.elements import Piece, mark
 from tracetypes.impacts import variation
+from tracetypes.marker_runs import MarkerRuns
+from tracetypes.markers import Marker
 from tracetypes.nodes import Gate
 from tracetypes.records import Boolean, DecimalOf, Float, Integer, Optional, Record, Schema, Unsigned
-from tracetypes.trace import Element, Item, blocks
+from tracetypes.trace import Element, Item, stretches
 
 __all__ = [
     "Container",
@@ -192,6 +195,8 @@ class Container:
     previous: int | None = None
     execution: int | None = None
     state: Any = attrs.field(init=False)
+    seen: Observation = attrs.field(init=False)
+    """At the last decision."""
 
     def __attrs_post_init__(self) -> None:
         self.state = self.bound.fresh()
@@ -205,12 +210,54 @@ class Container:
         """Is the marker let through? ``last``: the input ends there."""
         values = self.schema, self.now, self.then, self.since, self.before
         measures = {one: measured(one, *values) for one in self.bound.measures()}
-        seen = Observation(marker, self.previous, self.execution, measures, partial(self.outside, marker))
-        decision: Decision = self.bound.decide(seen, self.state)
+        self.seen = Observation(marker, self.previous, self.execution, measures, partial(self.outside, marker))
+        decision: Decision = self.bound.decide(self.seen, self.state)
         self.state, self.previous, self.before = decision.state, marker, dict(self.now)
         if decision.reached or last:
             self.execution, self.then, self.since = marker, dict(self.now), []
         return decision.reached or last
+
+    def next_change(self, reached: bool) -> int | None:
+        """See :meth:`Bound.next_change`."""
+        return self.bound.next_change(self.seen, reached=reached)
+
+    def repeat(self, markers: MarkerRuns, reached: bool) -> None:
+        """Some markers are decided like the last one."""
+        self.previous = markers[-1]
+        self.execution = markers[-1] if reached else self.execution
+
+
+class Decides(Protocol):
+    """What decides about the markers of a gate, in their order."""
+
+    def decide(self, marker: int) -> bool:
+        """Is the marker let through?"""
+
+    def next_change(self, reached: bool) -> int | None:
+        """See :meth:`Bound.next_change`, for the last decision."""
+
+    def repeat(self, markers: MarkerRuns, reached: bool) -> None:
+        """Some markers are decided like the last one."""
+
+
+def let_through(decides: Decides, markers: MarkerRuns) -> MarkerRuns:
+    """The markers of a pause that are let through. As many as the bound allows are decided at once."""
+    through: list[range] = []
+    rest, before = markers, None
+    while rest:
+        marker = rest[0]
+        rest, reached = rest.after(marker), decides.decide(marker)
+        alike = [range(marker, marker + 1)]
+        if rest and reached == before:
+            change = decides.next_change(reached)
+            same = rest if change is None else rest.up_to(change - 1)
+            if same:
+                decides.repeat(same, reached)
+                rest = rest.after(same[-1])
+                alike.extend(same.ranges)
+        before = reached
+        through.extend(alike if reached else ())
+    return MarkerRuns(through)
 
 
 def latest_of(items: Iterable[Item]) -> list[Item]:
@@ -219,20 +266,39 @@ def latest_of(items: Iterable[Item]) -> list[Item]:
 
 
 def gated(
-    node: Gate, channel: Sequence[Element], value: Schema, order: Order, *, complete: bool, outside: Outside = no_outside
-) -> Iterator[Element]:
+    node: Gate, channel: Sequence[Piece[Element]], value: Schema, order: Order, *, complete: bool, outside: Outside = no_outside
+) -> Iterator[Piece[Element]]:
     """The output of a gate. ``value``: the schema of the values; ``order``: of the items of a block, those of a key from the
     first to the latest; ``complete``: the input has ended."""
     container, held = Container(node.bound, value, outside), list[Item]()
-    ends = [block.marker for block in blocks(channel)]
-    for at, block in enumerate(blocks(channel)):
+    end = next((one for one in reversed(channel) if not isinstance(one, Item)), None)
+    final = None if end is None or not complete else end.micros if isinstance(end, Marker) else end[-1]
+    for block in stretches(_but_last(channel, final)):
+        if isinstance(block, MarkerRuns):
+            if through := let_through(container, block):
+                yield from latest_of(held) if node.latest else held
+                held = []
+                passed: list[Piece[Element]] = []
+                mark(passed, through)
+                yield from passed
+            continue
         items = order(block.items)
         held.extend(items)
         if block.marker is not None:
             container.take(items)
-            if not container.decide(block.marker.micros, last=complete and ends[at + 1 :] == [None]):
+            if not container.decide(block.marker.micros, last=block.marker.micros == final):
                 continue
         yield from latest_of(held) if node.latest else held
         held = []
         if block.marker is not None:
             yield block.marker
+
+
+def _but_last(channel: Iterable[Piece[Element]], final: int | None) -> Iterator[Piece[Element]]:
+    """The same, with the last marker apart from its pause: it comes through, whatever the bound says."""
+    for one in channel:
+        if isinstance(one, MarkerRuns) and one[-1] == final:
+            yield from (one[:-1],) if len(one) > 1 else ()
+            yield Marker(final)
+        else:
+            yield one

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from operator import itemgetter
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
@@ -20,8 +19,10 @@ from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
 from tracetypes.conformance import conformer, key_conformer, key_problem, name_of
 from tracetypes.containers import gated, no_outside
-from tracetypes.errors import OperatorFailed, RunError, UsageError, raised_at
+from tracetypes.elements import Piece, elements, mark, pieces
+from tracetypes.errors import OperatorFailed, UsageError, raised_at
 from tracetypes.formats import Layout
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
     Apply,
@@ -42,6 +43,8 @@ from tracetypes.nodes import (
     title,
 )
 from tracetypes.parsing import Row
+from tracetypes.pauses import catch_up, start_after
+from tracetypes.plain_values import indistinguishable
 from tracetypes.records import UNIT, Mismatch, Schema, show
 from tracetypes.rejects import Rejected
 from tracetypes.self_description import SelfDescribing, name_of_operator
@@ -61,8 +64,8 @@ from tracetypes.silence import (
 )
 from tracetypes.sort_keys import NoSortKey, sort_key
 from tracetypes.sources import reader
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator
-from tracetypes.trace import Element, Item, StreamType, Trace, blocks
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator, overrides
+from tracetypes.trace import Element, Item, StreamType, Trace, stretches
 
 __all__ = [
     "Arranged",
@@ -74,9 +77,13 @@ __all__ = [
     "interpret_rows",
     "interpret_segment",
     "streams_of",
+    "woven",
 ]
 
-Channels: TypeAlias = "list[Element] | tuple[Channels, ...]"
+Stream: TypeAlias = list[Piece[Element]]
+"""The elements of a stream, with long pauses as one piece."""
+
+Channels: TypeAlias = "Stream | tuple[Channels, ...]"
 
 OutsideOf: TypeAlias = Callable[[str, int, str], float]
 """What gates see of a machine: by the title of the gate, the marker (microseconds) and what it asks for."""
@@ -84,10 +91,6 @@ OutsideOf: TypeAlias = Callable[[str, int, str], float]
 
 def _unseen(gate: str, marker: int, name: str) -> float:
     return no_outside(marker, name)
-
-
-MOST_MARKERS = 1_000_000
-"""A source whose time jumps over more markers than this in one step is taken for broken (``TT210``)."""
 
 
 # ------------------------------------------------------------------------------------------------- sources
@@ -113,12 +116,12 @@ class Arranged:
     """A source's stream, and what is not in it. ``rejects``: position of the row and reason. ``side_outputs``: the streams of
     late items and of rejects."""
 
-    items: tuple[Element, ...]
+    items: Sequence[Element]
     late: tuple[Late, ...]
     rejects: tuple[tuple[int, str], ...]
-    side_outputs: Mapping[Output, tuple[Element, ...]]
+    side_outputs: Mapping[Output, Sequence[Element]]
 
-    def streams(self, name: str) -> dict[str, tuple[Element, ...]]:
+    def streams(self, name: str) -> dict[str, Sequence[Element]]:
         """All streams of the source of that name, for :func:`interpret`."""
         return {name: self.items, **{label(name, output): stream for output, stream in self.side_outputs.items()}}
 
@@ -137,6 +140,7 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     rejects: list[tuple[int, str]] = []
     side_outputs: dict[Output, list[tuple[int | None, Item]]] = {"late": [], "rejects": []}
     markers: list[int] = []
+    runs = NO_MARKERS
     beats: list[int] = []
     newest: int | None = None
     how = source.markers
@@ -173,10 +177,8 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
         times = sorted({*beats, *(b for b, _, _ in placed)})
         if newest is not None and times:
             first, last = times[0], times[-1] if drain else how.frontier(newest)
-            for one, next_ in pairwise(times):
-                check_jump(source, one, next_, how.period)
-            markers = list(range(first, last + 1, how.period))
-        streams = {output: _aside_by_time(how, aside, markers, times, drain) for output, aside in side_outputs.items()}
+            runs = MarkerRuns((range(first, last + 1, how.period),))
+        streams = {output: _aside_by_time(how, aside, runs, times, drain) for output, aside in side_outputs.items()}
     else:
         open_, final = len(markers), markers[-1] + 1 if markers else 0
         ends = dict(enumerate(markers)) | ({open_: final} if drain else {})
@@ -186,10 +188,10 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
         for output, aside in side_outputs.items():
             ended = drain and (in_open or any(b == open_ for b, _ in aside))
             blocks_ = [(ends.get(b or 0, 2**63), item) for b, item in aside]
-            streams[output] = _stream(blocks_, [*markers, final] if ended else markers)
-        markers = [*markers, final] if drain and in_open else markers
+            streams[output] = woven(blocks_, runs_of([*markers, final] if ended else markers))
+        runs = runs_of([*markers, final] if drain and in_open else markers)
     placed.sort(key=_order_of(source))
-    items = _stream([(block, Item(row.key, row.value)) for block, _, row in placed], markers)
+    items = woven([(block, Item(row.key, row.value)) for block, _, row in placed], runs)
     return Arranged(items, tuple(late), tuple(rejects), streams)
 
 
@@ -199,31 +201,39 @@ def first_open(how: EventTime, newest: int | None) -> int | None:
 
 
 def _aside_by_time(
-    how: EventTime, items: list[tuple[int | None, Item]], markers: list[int], times: list[int], drain: bool
-) -> tuple[Element, ...]:
+    how: EventTime, items: list[tuple[int | None, Item]], markers: MarkerRuns, times: list[int], drain: bool
+) -> Sequence[Element]:
     """The stream of late items, or of rejects, with the first open block of each. ``times``: the blocks of the source."""
     first = times[0] if times else 0
     placed = [(first if block is None else max(block, first), item) for block, item in items]
     last = max((block for block, _ in placed), default=None)
     if drain and last is not None:
-        markers = list(range(first, max([last, *markers]) + 1, how.period))
-    return _stream(placed, markers)
+        last = max(last, markers[-1]) if markers else last
+        markers = MarkerRuns((range(first, last + 1, how.period),))
+    return woven(placed, markers)
 
 
-def _stream(placed: Sequence[tuple[int, Item]], markers: Iterable[int]) -> tuple[Element, ...]:
+def woven(placed: Iterable[tuple[int, Item]], markers: MarkerRuns) -> Sequence[Element]:
     """Items in the order of their blocks, and markers where the blocks end."""
-    stream: list[Element] = []
-    upcoming = iter(markers)
-    marker = next(upcoming, None)
+    items: dict[int | None, list[Item]] = {}
     for block, item in placed:
-        while marker is not None and marker < block:
-            stream.append(Marker(marker))
-            marker = next(upcoming, None)
-        stream.append(item)
-    while marker is not None:
-        stream.append(Marker(marker))
-        marker = next(upcoming, None)
-    return tuple(stream)
+        items.setdefault(block if not markers or block <= markers[-1] else None, []).append(item)
+    return elements(_united(items, markers))
+
+
+def _united(items: Mapping[int | None, list[Item]], markers: MarkerRuns) -> Stream:
+    """Items by the end of their block (None: it is open) among the markers of a stream."""
+    stream: Stream = []
+    rest = markers
+    for end in sorted(end for end in items if end is not None and items[end]):
+        mark(stream, rest.up_to(end - 1))
+        stream.extend(items[end])
+        if end in markers:
+            stream.append(Marker(end))
+        rest = rest.after(end)
+    mark(stream, rest)
+    stream.extend(items.get(None, ()))
+    return stream
 
 
 def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool, ordered: bool = False) -> Arranged:
@@ -238,36 +248,21 @@ def arrange_parts(source: Source, parts: Sequence[Iterable[Row]], *, drain: bool
     items = merge_channels([one.items for one in arranged], drain, source if ordered and by_position else None)
     if ordered and not by_position:
         order = _order_of(source)
-        ordered_items: list[Element] = []
-        for block in blocks(items):
+        ordered_items: Stream = []
+        for block in stretches(items):
+            if isinstance(block, MarkerRuns):
+                ordered_items.append(block)
+                continue
             placed = [(0, at, Row("item", item.key, item.value)) for at, item in enumerate(block.items)]
             ordered_items.extend(Item(row.key, row.value) for _, _, row in sorted(placed, key=order))
             ordered_items.extend(() if block.marker is None else (block.marker,))
         items = ordered_items
     late = tuple(late for one in arranged for late in one.late)
-    side_outputs: dict[Output, tuple[Element, ...]] = {
-        output: tuple(merge_channels([one.side_outputs[output] for one in arranged], drain, None))
+    side_outputs: dict[Output, Sequence[Element]] = {
+        output: elements(merge_channels([one.side_outputs[output] for one in arranged], drain, None))
         for output in ("late", "rejects")
     }
-    return Arranged(tuple(items), late, tuple(reject for one in arranged for reject in one.rejects), side_outputs)
-
-
-def check_jump(source: Source, one: int, next_: int, period: int) -> None:
-    """Refuse a jump of event time over more than :data:`MOST_MARKERS` markers."""
-    if (next_ - one) // period > MOST_MARKERS:
-        raise RunError(
-            "TT210",
-            f"{title(source)}: event time jumps from {Marker(one).datetime} to {_date(next_)}, over "
-            f"{(next_ - one) // period:,} markers",
-            fix="check the unit of every(unit=...), the time of the newest row, or use a longer period",
-        )
-
-
-def _date(micros: int) -> str:
-    try:
-        return str(Marker(micros).datetime)
-    except OverflowError:
-        return f"{micros} us after the epoch"
+    return Arranged(elements(items), late, tuple(reject for one in arranged for reject in one.rejects), side_outputs)
 
 
 def _order_of(source: Source) -> Callable[[tuple[int, int, Row]], Any]:
@@ -408,7 +403,7 @@ class _Interpreter:
         match node:
             case Sink():
                 assert isinstance(channels, list), "a sink reads one channel"
-                trace = Trace(self.checked.streams[node.id], tuple(channels))
+                trace: Trace[Element] = Trace(self.checked.streams[node.id], elements(channels))
                 self.sent[node.name] = SinkTrace(trace, cut(silence, self.beyond.get(node.name, {})))
                 return channels, NO_SILENCE
             case Apply():
@@ -435,16 +430,16 @@ class _Interpreter:
             case _:
                 assert_never(node)
 
-    def stream(self, node: Node, label: str) -> list[Element]:
+    def stream(self, node: Node, label: str) -> Stream:
         """What comes in by that name."""
-        return list(Trace(self.checked.streams[node.id], tuple(self.inputs.get(label, ()))).items)
+        return list(pieces(Trace(self.checked.streams[node.id], self.inputs.get(label, ())).items))
 
-    def behind(self, stream: list[Element], markers: Markers, need: Need) -> Silence:
+    def behind(self, stream: Stream, markers: Markers, need: Need) -> Silence:
         """The silence behind the stream of a source that has ended."""
-        if not isinstance(markers, EventTime) or not stream or not isinstance(last := stream[-1], Marker):
+        if not isinstance(markers, EventTime) or not stream or isinstance(stream[-1], Item):
             return NO_SILENCE
         period = markers.period
-        first = last.micros + period
+        first = _last_of(stream[-1]) + period
         return cut((range(first, first + need.get(period, 0) * period, period),), need)
 
     def apply(self, node: Apply, channels: Channels, silence: Silence) -> tuple[Channels, Silence]:
@@ -453,7 +448,7 @@ class _Interpreter:
         lingering, rest = (NO_SILENCE, silence) if last is None else split_at(silence, last)
         counter = [0]
 
-        def run(channel: list[Element]) -> list[Element]:
+        def run(channel: Stream) -> Stream:
             counter[0] += 1
             return _apply(self.checked, node, channel, emits_at_markers=counter[0] == 1)
 
@@ -472,15 +467,21 @@ def _followed_by(channels: Channels, silence: Silence) -> Channels:
     """With the markers of a silence behind each channel."""
     if not silence:
         return channels
-    markers = [Marker(marker) for marker in markers_in(silence)]
-    return _each(lambda channel: [*channel, *markers], channels)
+    behind: Stream = []
+    mark(behind, markers_in(silence))
+    return _each(lambda channel: [*channel, *behind], channels)
 
 
 def _end_of(channels: Channels) -> int | None:
     """The last marker. All channels of an edge have the same ones."""
     while isinstance(channels, tuple):
         channels = channels[0]
-    return next((one.micros for one in reversed(channels) if isinstance(one, Marker)), None)
+    return next((_last_of(one) for one in reversed(channels) if not isinstance(one, Item)), None)
+
+
+def _last_of(markers: Marker | MarkerRuns) -> int:
+    """A marker, or the last one of a pause, in microseconds."""
+    return markers.micros if isinstance(markers, Marker) else markers[-1]
 
 
 def _orders_read(steps: Sequence[Step], checked: Checked) -> set[int]:
@@ -495,23 +496,23 @@ def _orders_read(steps: Sequence[Step], checked: Checked) -> set[int]:
     return {id for id in read if checked.types[id].ordered}
 
 
-def _each(function: Callable[[list[Element]], list[Element]], channels: Channels) -> Channels:
+def _each(function: Callable[[Stream], Stream], channels: Channels) -> Channels:
     if isinstance(channels, tuple):
         return tuple(_each(function, channel) for channel in channels)
     return function(channels)
 
 
-def _each_split(function: Callable[[list[Element]], tuple[Channels, ...]], channels: Channels) -> Channels:
+def _each_split(function: Callable[[Stream], tuple[Channels, ...]], channels: Channels) -> Channels:
     if isinstance(channels, tuple):
         return tuple(_each_split(function, channel) for channel in channels)
     return function(channels)
 
 
-def _split(node: Split, channel: Sequence[Element], hashed: Callable[[Any], int]) -> tuple[Channels, ...]:
-    ways: list[list[Element]] = [[] for _ in range(node.ways)]
+def _split(node: Split, channel: Iterable[Piece[Element]], hashed: Callable[[Any], int]) -> tuple[Channels, ...]:
+    ways: list[Stream] = [[] for _ in range(node.ways)]
     turn = 0
     for item in channel:
-        if isinstance(item, Marker):
+        if not isinstance(item, Item):
             for way in ways:
                 way.append(item)
         elif node.how == "RR":
@@ -531,22 +532,26 @@ def _merge_all(inputs: Sequence[Channels], complete: bool, ordered: Merge | None
 
 
 def merge_channels(
-    inputs: Sequence[Sequence[Element]], complete: bool, ordered: Merge | Source | None
-) -> list[Element]:
+    inputs: Sequence[Iterable[Piece[Element]]], complete: bool, ordered: Merge | Source | None
+) -> Stream:
     """MRG: all markers of all inputs, up to the last one that every input has reached; blocks are united.
 
     While the inputs go on, nothing behind that marker is sent: a slower input may still send a marker before it.
     """
-    ends: set[int] = set()
+    markers: list[range] = []
     frontier: int | None = None
     items: dict[int | None, list[Item]] = {}
     owner: dict[Any, int] = {}
     for at, channel in enumerate(inputs):
         last: int | None = None
-        for block in blocks(channel):
+        for block in stretches(pieces(channel)):
+            if isinstance(block, MarkerRuns):
+                markers.extend(block.ranges)
+                last = block[-1]
+                continue
             end = None if block.marker is None else block.marker.micros
             if end is not None:
-                ends.add(end)
+                markers.append(range(end, end + 1))
                 last = end
             items.setdefault(end, []).extend(block.items)
             if ordered is not None:
@@ -556,14 +561,11 @@ def merge_channels(
         if not complete:
             reached = -(2**63) if last is None else last
             frontier = reached if frontier is None else min(frontier, reached)
-    merged: list[Element] = []
-    for end in sorted(ends):
-        if frontier is None or end <= frontier:
-            merged.extend(items.pop(end, ()))
-            merged.append(Marker(end))
-    if complete:
-        merged.extend(items.pop(None, ()))
-    return merged
+    ends = MarkerRuns(markers)
+    if frontier is not None:
+        ends = ends.up_to(frontier)
+        items = {end: some for end, some in items.items() if end is not None and end <= frontier}
+    return _united(items, ends)
 
 
 def overlapping(node: Merge | Source, key: Any) -> OperatorFailed:
@@ -584,10 +586,13 @@ def overlapping(node: Merge | Source, key: Any) -> OperatorFailed:
 # ------------------------------------------------------------------------------------------------- operators
 
 
-def _sort(node: Sort, channel: Sequence[Element], value: Schema) -> list[Element]:
+def _sort(node: Sort, channel: Iterable[Piece[Element]], value: Schema) -> Stream:
     order = sort_order(node, value)
-    out: list[Element] = []
-    for block in blocks(channel):
+    out: Stream = []
+    for block in stretches(channel):
+        if isinstance(block, MarkerRuns):
+            out.append(block)
+            continue
         by_key: dict[Any, list[tuple[Any, Item]]] = {}
         for item in block.items:
             by_key.setdefault(item.key, []).append((order(item.value), item))
@@ -666,7 +671,8 @@ class Emitter:
     def __init__(self, op: object, stream: StreamType) -> None:
         self.op, self.schema = op, stream.key
         self.fit_key, self.fit_value = key_conformer(stream.key), conformer(stream.value)
-        self.out: list[Element] = []
+        self.out: list[Any] = []
+        """The pieces of the stream that comes out."""
 
     def pair(self, key: Any, value: Any) -> None:
         try:
@@ -678,7 +684,7 @@ class Emitter:
         self.out.append(Item(key, value_))
 
 
-def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, emits_at_markers: bool) -> list[Element]:
+def _apply(checked: Checked, node: Apply, channel: Iterable[Piece[Element]], *, emits_at_markers: bool) -> Stream:
     emitter = Emitter(node.op, checked.streams[node.id])
     match op := as_operator(node.op):
         case OpStateless():
@@ -691,27 +697,84 @@ def _apply(checked: Checked, node: Apply, channel: Sequence[Element], *, emits_a
 
 
 def run_stateless(
-    op: OpStateless[Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter, emits_at_markers: bool
+    op: OpStateless[Any, Any, Any, Any], channel: Iterable[Piece[Element]], emitter: Emitter, emits_at_markers: bool
 ) -> None:
     """``emits_at_markers``: of several copies of one operator only one emits at markers (design, corner 1)."""
+
+    def visit(marker: Marker) -> None:
+        if emits_at_markers:
+            call_operator(op, "on_marker", f"marker {marker}", op.on_marker, marker, emitter.pair)
+        emitter.out.append(marker)
+
+    def due() -> int | None:
+        return BEFORE_ALL if emits_at_markers and overrides(op, "on_marker") else None
+
     for item in channel:
-        if isinstance(item, Marker):
-            if emits_at_markers:
-                call_operator(op, "on_marker", f"marker {item}", op.on_marker, item, emitter.pair)
-            emitter.out.append(item)
+        if isinstance(item, MarkerRuns):
+            _visit(item, emitter, due, visit)
+        elif isinstance(item, Marker):
+            visit(item)
         else:
             call_operator(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
 
 
-def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter) -> None:
+BEFORE_ALL: Final = -(2**63)
+"""Due at any marker."""
+
+
+def _visit(
+    markers: MarkerRuns,
+    emitter: Emitter,
+    due: Callable[[], int | None],
+    visit: Callable[[Marker], None],
+    leave_out: Callable[[MarkerRuns], None] = lambda markers: None,
+) -> None:
+    """A pause: visit the markers at which something may be due. ``due``: a time before which nothing is, None for never;
+    ``leave_out``: is told of those between."""
+    rest = markers
+    while rest:
+        time = due()
+        marker = None if time is None else rest.next(time)
+        between = rest if marker is None else rest.up_to(marker - 1)
+        if between:
+            mark(emitter.out, between)
+            leave_out(between)
+        if marker is not None:
+            visit(Marker(marker))
+        rest = rest.after(between[-1] if marker is None else marker)
+
+
+def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Iterable[Piece[Element]], emitter: Emitter) -> None:
+    """Key by key; in a pause at the markers that :meth:`~tracetypes.OpKeyedOrdered.next_due` says."""
     states: dict[Any, Any] = {}
+
+    def visit(marker: Marker) -> None:
+        for key in states:
+            emit = _same_key(emitter, key)
+            at = f"key {key!r}, marker {marker}"
+            states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emit)
+        emitter.out.append(marker)
+
+    def due() -> int | None:
+        method = "next_emission" if overrides(op, "next_emission") else "next_due"
+        if not states or not overrides(op, "on_marker"):
+            return None
+        if not overrides(op, method):
+            return BEFORE_ALL
+        times = (call_operator(op, method, f"key {key!r}", getattr(op, method), states[key], key) for key in states)
+        return min((time for time in times if time is not None), default=None)
+
+    def leave_out(markers: MarkerRuns) -> None:
+        last = Marker(markers[-1])
+        for key in states if overrides(op, "next_emission") else ():
+            at = f"key {key!r}, marker {last}"
+            states[key] = call_operator(op, "on_marker", at, catch_up, op, states[key], key, last)
+
     for item in channel:
-        if isinstance(item, Marker):
-            for key in states:
-                emit = _same_key(emitter, key)
-                at = f"key {key!r}, marker {item}"
-                states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
-            emitter.out.append(item)
+        if isinstance(item, MarkerRuns):
+            _visit(item, emitter, due, visit, leave_out)
+        elif isinstance(item, Marker):
+            visit(item)
         else:
             if item.key not in states:
                 states[item.key] = call_operator(op, "initial_state", f"item {item}", op.initial_state)
@@ -725,22 +788,48 @@ def _same_key(emitter: Emitter, key: Any) -> Callable[[Any], None]:
 
 
 def run_unordered(
-    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], channel: Sequence[Element], emitter: Emitter
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], channel: Iterable[Piece[Element]], emitter: Emitter
 ) -> None:
-    """Table 3 of the paper, word for word."""
+    """Table 3 of the paper, word for word; and in a pause what the class declares (``skips_untouched``, ``forgets_idle``)."""
     states: dict[Any, Any] = {}
     aggregates: dict[Any, Any] = {}
     start = call_operator(op, "initial_state", "the start", op.initial_state)
+    idle: set[Any] = set()
+    """In a pause: keys whose state is that of a key to come."""
+
+    def visit(marker: Marker) -> None:
+        nonlocal start
+        for key in states:
+            if key in idle:
+                continue
+            at = f"key {key!r}, marker {marker}"
+            states[key] = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
+            aggregates[key] = call_operator(op, "identity", at, op.identity)
+            call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emitter.pair)
+        nothing = call_operator(op, "identity", f"marker {marker}", op.identity)
+        start = call_operator(op, "update_state", f"marker {marker}", op.update_state, start, nothing)
+        emitter.out.append(marker)
+
+    def due() -> int | None:
+        if op.skips_untouched:
+            return None
+        if op.forgets_idle:
+            idle.update(key for key in states if key not in idle and indistinguishable(states[key], start))
+        return BEFORE_ALL if len(idle) < len(states) else None
+
+    def leave_out(markers: MarkerRuns) -> None:
+        nonlocal start
+        if not op.skips_untouched:
+            at = f"{len(markers):,} empty blocks"
+            start = call_operator(op, "update_state", at, start_after, op, start, len(markers))
+
     for item in channel:
-        if isinstance(item, Marker):
-            for key in states:
-                at = f"key {key!r}, marker {item}"
-                states[key] = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
-                aggregates[key] = call_operator(op, "identity", at, op.identity)
-                call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emitter.pair)
-            nothing = call_operator(op, "identity", f"marker {item}", op.identity)
-            start = call_operator(op, "update_state", f"marker {item}", op.update_state, start, nothing)
-            emitter.out.append(item)
+        if isinstance(item, MarkerRuns):
+            _visit(item, emitter, due, visit, leave_out)
+            states.update(dict.fromkeys(idle, start))
+            idle.clear()
+        elif isinstance(item, Marker):
+            visit(item)
         else:
             at = f"item {item}"
             if item.key not in states:

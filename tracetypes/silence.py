@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import merge as merged
-from itertools import groupby
 from typing import Final, TypeAlias
 
 import attrs
 
+from tracetypes.marker_runs import MarkerRuns, ranges_of
 from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import Apply, Fused, Graph, Node, Sink, Source, steps_of
 from tracetypes.templates import Linger, OpKeyedOrdered, OpKeyedUnordered
@@ -59,9 +58,9 @@ NO_SILENCE: Final[Silence] = ()
 """No silence: the source goes on, or nothing behind it needs any."""
 
 
-def markers_in(silence: Silence) -> list[int]:
+def markers_in(silence: Silence) -> MarkerRuns:
     """All markers, each once, in order."""
-    return [marker for marker, _ in groupby(merged(*silence))]
+    return MarkerRuns(silence)
 
 
 def split_at(silence: Silence, last: int) -> tuple[Silence, Silence]:
@@ -86,20 +85,6 @@ def emitted_in(silence: Silence, linger: Linger) -> int | None:
 def blocks_of(linger: Linger, period: int) -> int:
     """How many blocks of ``period`` microseconds an operator lingers for."""
     return linger if isinstance(linger, int) else -(-linger // dt.timedelta(microseconds=period))
-
-
-def ranges_of(markers: Sequence[int]) -> Silence:
-    """Markers in their order as ranges, as few as follow from one look at each."""
-    ranges: list[range] = []
-    for marker in markers:
-        last = ranges[-1] if ranges else None
-        if last is not None and len(last) == 1 and marker > last.start:
-            ranges[-1] = range(last.start, marker + 1, marker - last.start)
-        elif last is not None and len(last) > 1 and marker == last[-1] + last.step:
-            ranges[-1] = range(last.start, marker + 1, last.step)
-        else:
-            ranges.append(range(marker, marker + 1))
-    return tuple(ranges)
 
 
 def shown_ranges(silence: Silence) -> list[list[int]]:

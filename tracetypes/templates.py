@@ -129,6 +129,12 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         silences: an operator that does not define it is asked at each marker. A law tests it."""
         raise NotImplementedError
 
+    def next_emission(self, state: S, key: K) -> int | None:
+        """The earliest time of a marker at which ``on_marker`` may emit anything for a key that gets no items; None for never.
+        For an operator that is due (``next_due``) more often than it emits: of the markers before that time the last one must do
+        to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
+        raise NotImplementedError
+
     def _interpolates(self) -> Interpolation[V] | None:
         """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
         return None

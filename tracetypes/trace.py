@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -18,12 +19,27 @@ import attrs
 from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer, has_floats, key_conformer, name_of, positive_zeros
 from tracetypes.edges import EdgeType
+from tracetypes.elements import Elements, Piece, elements, is_long, pieces
 from tracetypes.errors import DataError
+from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.records import Mismatch, Schema, show
 from tracetypes.schemas import schema_of
 
-__all__ = ["MARKER", "Block", "Item", "StreamType", "Tagged", "TagsType", "Trace", "TraceType", "stream_type"]
+__all__ = [
+    "MARKER",
+    "Block",
+    "Item",
+    "StreamType",
+    "Tagged",
+    "TagsType",
+    "Trace",
+    "TraceType",
+    "blocks",
+    "closed",
+    "stream_type",
+    "stretches",
+]
 
 I = TypeVar("I")
 Step = tuple[Any, ...]
@@ -89,16 +105,23 @@ class TraceType(ABC, Generic[I]):
         return rest
 
 
+def _sequence(items: Iterable[I]) -> Sequence[I]:
+    return items if isinstance(items, Elements) else tuple(items)
+
+
 @attrs.frozen
 class Trace(Generic[I]):
-    """A data trace: ``items`` is one of the sequences it stands for. Equality, ``<=`` (prefix) and ``+`` are of traces."""
+    """A data trace: ``items`` is one of the sequences it stands for, a tuple or, with long pauses, like one. Equality, ``<=``
+    (prefix) and ``+`` are of traces."""
 
     type: TraceType[I]
-    items: tuple[I, ...] = attrs.field(converter=tuple)
+    items: Sequence[I] = attrs.field(converter=_sequence)
 
     @items.validator
-    def _admit(self, _: object, items: tuple[I, ...]) -> None:
-        object.__setattr__(self, "items", tuple(map(self.type.admit, items)))
+    def _admit(self, _: object, items: Sequence[I]) -> None:
+        admit = self.type.admit
+        admitted = (piece if isinstance(piece, MarkerRuns) else admit(piece) for piece in pieces(items))
+        object.__setattr__(self, "items", elements(admitted))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace) or other.type != self.type:
@@ -117,7 +140,7 @@ class Trace(Generic[I]):
     def __add__(self, other: Trace[I]) -> Trace[I]:
         if self.type != other.type:
             raise DataError("TT201", "traces of different types cannot be concatenated", fix="use one type for both")
-        return Trace(self.type, self.items + other.items)
+        return Trace(self.type, elements(chain(pieces(self.items), pieces(other.items))))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -248,10 +271,25 @@ class StreamType(TraceType[Element]):
         return item if key is item.key and value is item.value else Item(key, value)
 
     def normal_form(self, items: Sequence[Element]) -> tuple[Step, ...]:
-        """Block by block: equal to the Foata normal form up to regrouping, in time n log n for any number of keys."""
+        """Block by block: equal to the Foata normal form up to regrouping, in time n log n for any number of keys. A long pause
+        is one step."""
         key_order, value_order = _key_order(self.key), canonical(self.value)
         steps: list[Step] = []
-        for block in blocks(items):
+        empty: list[range] = []
+
+        def pause() -> None:
+            markers = MarkerRuns(empty)
+            steps.extend([(markers,)] if is_long(markers) else (step for one in markers for step in ((), (one,))))
+            empty.clear()
+
+        for block in stretches(pieces(items)):
+            if isinstance(block, MarkerRuns):
+                empty.extend(block.ranges)
+                continue
+            if block.marker is not None and not block.items:
+                empty.append(range(block.marker.micros, block.marker.micros + 1))
+                continue
+            pause()
             if self.ordered:
                 runs: dict[Any, list[Any]] = {}
                 for item in block.items:
@@ -274,24 +312,43 @@ def _key_order(schema: Schema) -> Callable[[Any], Any]:
 
 def blocks(items: Iterable[Element]) -> Iterator[Block]:
     """The blocks of a stream, the open one (marker None, maybe empty) last. Markers must increase strictly."""
+    for one in stretches(items):
+        assert isinstance(one, Block)
+        yield one
+
+
+def stretches(items: Iterable[Piece[Element]]) -> Iterator[Block | MarkerRuns]:
+    """The same of the pieces of a stream: of a pause its markers."""
     block: list[Item] = []
-    last: Marker | None = None
+    last: int | None = None
     for item in items:
-        if isinstance(item, Marker):
-            if last is not None and item <= last:
-                raise DataError("TT201", f"marker {item} follows {last}", fix="markers increase strictly in time")
-            last = item
-            yield Block(tuple(block), item)
-            block = []
-        else:
+        if isinstance(item, Item):
             block.append(item)
+            continue
+        first = item.micros if isinstance(item, Marker) else item[0]
+        if last is not None and first <= last:
+            text = f"marker {Marker(first)} follows {Marker(last)}"
+            raise DataError("TT201", text, fix="markers increase strictly in time")
+        if isinstance(item, Marker):
+            last = first
+            yield Block(tuple(block), item)
+        else:
+            last = item[-1]
+            if block:
+                yield Block(tuple(block), Marker(first))
+                item = item.after(first)
+            if item:
+                yield item
+        block = []
     yield Block(tuple(block), None)
 
 
 def closed(trace: Trace[Element]) -> Trace[Element]:
     """The part of a stream up to its last marker: what has been answered."""
-    end = max((at for at, item in enumerate(trace.items) if isinstance(item, Marker)), default=-1)
-    return Trace(trace.type, trace.items[: end + 1])
+    items, end = trace.items, len(trace.items)
+    while end and not isinstance(items[end - 1], Marker):
+        end -= 1
+    return Trace(trace.type, items[:end])
 
 
 def stream_type(edge: EdgeType) -> StreamType:

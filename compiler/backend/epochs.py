@@ -11,7 +11,16 @@ import attrs
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Report, StageProgress, TakenSplit, Verified
+from tracetypes.compiler.runtime.messages import (
+    Drain,
+    Jump,
+    Message,
+    Piece,
+    Report,
+    StageProgress,
+    TakenSplit,
+    Verified,
+)
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.output_interface import Output, rows_sent
@@ -23,13 +32,15 @@ __all__ = ["EpochResult", "epoch_result"]
 @attrs.frozen
 class EpochResult:
     """The messages of an epoch for its output, and its commit record. ``frontiers``: of a plan without a stage, the last marker
-    before each piece. ``verified``: how many rows were compared with plain Python, and the seconds for it."""
+    before each piece. ``verified``: how many rows were compared with plain Python, and the seconds for it. ``jumps``: rows
+    that are very far ahead of those before them, by source."""
 
     messages: list[Message]
     record: dict[str, Any]
     frontiers: dict[tuple[int, Piece], int]
     stages: tuple[StageMetrics, ...]
     verified: tuple[int, float]
+    jumps: tuple[tuple[str, Jump], ...]
 
     def batch(self, number: int, seconds: float, query: str, output: Output) -> Batch:
         """The metrics of the epoch, once its output has taken it."""
@@ -50,6 +61,7 @@ class EpochResult:
             self.verified,
             dict(output.lateness),
             output.gate,
+            self.jumps,
         )
 
 
@@ -70,7 +82,8 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     }
     verified = [message.body for message in rest if isinstance(message.body, Verified)]
     total = sum(one.rows for one in verified), sum(one.seconds for one in verified)
-    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total)
+    jumps = tuple(jump for message in rest if isinstance(message.body, StageProgress) for jump in message.body.jumps)
+    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total, jumps)
 
 
 def _closed(

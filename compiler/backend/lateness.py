@@ -1,4 +1,4 @@
-"""The warning of a run of which many rows are late: how many, why, and what keeps them."""
+"""The warnings of a run about the times of its rows: of which many are late, and which jumped far ahead."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import attrs
 
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.runtime.messages import Jump
 from tracetypes.compiler.runtime.side_rows import Lateness
-from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.metrics import Batch, instant
 from tracetypes.markers import EventTime
 
 __all__ = ["LateWatch"]
@@ -18,12 +19,17 @@ __all__ = ["LateWatch"]
 SHARE, FEW = 0.01, 100
 """Of the rows, from which on late ones are too many to be meant; rows from which a run says so before its end."""
 
+SHOWN = 200
+"""Characters of a row that is named."""
+
 WORDS = {"name": "by name", "modified": "by modification time", "time": "by the least time in them"}
 
 
 @attrs.define(eq=False)
 class LateWatch:
-    """Warns (``TT242``) once while a run goes on, and at its end. ``markers``: of sources with event time; ``orders``: of sources
+    """Warns of late rows (``TT242``), once while a run goes on and at its end, and of each jump of time (``TT226``).
+
+    ``markers``: of sources with event time; ``orders``: of sources
     with several files; ``shares``: late rows by source, and the rows that they are part of."""
 
     markers: Mapping[str, EventTime]
@@ -45,6 +51,8 @@ class LateWatch:
     def look(self, summary: Summary, batch: Batch) -> None:
         """Take an epoch."""
         with self._lock:
+            for source, jump in batch.jumps:
+                self.notify(_jumped(source, jump, self.markers[source].period))
             for source, lateness in batch.lateness.items():
                 self._known[batch.query, source] = lateness
             for source, count in summary.late.items():
@@ -86,6 +94,18 @@ class LateWatch:
             f"    because:  {why}\n"
             f"    fix:      {'; '.join(fixes)}"
         )
+
+
+def _jumped(source: str, jump: Jump, period: int) -> str:
+    before, time, row = jump
+    row = row if len(row) <= SHOWN else f"{row[:SHOWN]}..."
+    return (
+        f"TT226 warning: event time of source {source!r} jumps from {instant(before)} to {instant(time)}, over "
+        f"{(time - before) // period:,} markers\n"
+        f"    at:       {row}\n"
+        f"    because:  the row is so much newer than all before it; rows of the time between are late from here on\n"
+        f"    fix:      nothing, if it was a pause; otherwise correct the row, or the unit of every(unit=...)"
+    )
 
 
 def _seconds(micros: int) -> str:

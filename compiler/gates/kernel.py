@@ -25,8 +25,9 @@ from tracetypes.bounds import Observation, Updates
 from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.compiler.gates.container import KeyNumbers, RunningContainer, Snapshot
 from tracetypes.compiler.gates.ordering import LatestOrder
-from tracetypes.containers import Outside, no_outside, number
+from tracetypes.containers import Outside, let_through, no_outside, number
 from tracetypes.formats import Layout
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.nodes import Gate
 
 __all__ = ["GateKernel", "GateLeft", "GateState", "Passed", "Piece", "TablePiece"]
@@ -110,7 +111,7 @@ class Passed(Generic[P]):
 
     whole: list[P]
     rows: Iterable[pa.Table]
-    markers: list[int]
+    markers: MarkerRuns
     rest: list[P]
 
 
@@ -133,19 +134,30 @@ class GateKernel:
 
     # ------------------------------------------------------------------------------------------------ decisions
 
-    def step(self, held: Sequence[P], new: Sequence[P], markers: Sequence[int], *, complete: bool) -> Passed[P]:
+    def step(self, held: Sequence[P], new: Sequence[P], markers: MarkerRuns, *, complete: bool) -> Passed[P]:
         """An epoch. ``held``: what earlier ones have held; ``complete``: the input has ended with the last marker."""
         self.looked.clear()
         if self.counts:
             self.see(new)
-        before, open_markers = self.state.execution, list[int]()
-        for marker in markers:
-            if self.decide(marker):
-                open_markers.append(marker)
+        before, through = self.state.execution, list[range]()
+        for pause, marker in self.pauses(markers):
+            through.extend(let_through(self, pause).ranges)
+            if marker is not None and self.decide(marker):
+                through.append(range(marker, marker + 1))
         if complete and self.state.previous is not None and self.state.previous != self.state.execution:
             self.execute(self.state.previous)
-            open_markers.append(self.state.previous)
-        return self.passed(held, new, markers, open_markers, before)
+            through.append(range(self.state.previous, self.state.previous + 1))
+        return self.passed(held, new, markers, MarkerRuns(through), before)
+
+    def pauses(self, markers: MarkerRuns) -> Iterator[tuple[MarkerRuns, int | None]]:
+        """Markers over empty blocks, and the one behind them whose block has rows, as far as the bound looks at them; None at the
+        end."""
+        rest = markers
+        while rest:
+            first = min(self.waiting, default=None)
+            marker = None if first is None else rest.next(first)
+            yield (rest, None) if marker is None else (rest.up_to(marker - 1), marker)
+            rest = NO_MARKERS if marker is None else rest.after(marker)
 
     def see(self, pieces: Sequence[Piece]) -> None:
         """Read the rows of new pieces for the decisions."""
@@ -190,14 +202,27 @@ class GateKernel:
         gate, state = self.gate, self.state
         self.close(marker)
         measures = {one: self.container.measured(one) for one in self.container.measures}
-        seen = Observation(marker, state.previous, state.execution, measures, partial(self.look, marker))
-        decision = gate.bound.decide(seen, state.bound)
+        self.seen = Observation(marker, state.previous, state.execution, measures, partial(self.look, marker))
+        decision = gate.bound.decide(self.seen, state.bound)
         state.bound, state.previous, state.markers = decision.state, marker, state.markers + 1
         self.container.mark()
         state.held += 1
         if decision.reached:
             self.execute(marker)
         return decision.reached
+
+    def next_change(self, reached: bool) -> int | None:
+        """When the bound may decide otherwise than at the last marker, if nothing comes."""
+        return self.gate.bound.next_change(self.seen, reached=reached)
+
+    def repeat(self, markers: MarkerRuns, reached: bool) -> None:
+        """Some markers are decided like the last one."""
+        state, count = self.state, len(markers)
+        state.previous, state.markers = markers[-1], state.markers + count
+        if reached:
+            state.execution, state.executions = markers[-1], state.executions + count
+        else:
+            state.held += count
 
     def look(self, marker: int, name: str) -> float:
         """Look at the machine, and remember what it said."""
@@ -244,12 +269,12 @@ class GateKernel:
     # ----------------------------------------------------------------------------------------------- what goes on
 
     def passed(
-        self, held: Sequence[P], new: Sequence[P], markers: Sequence[int], through: list[int], before: int | None
+        self, held: Sequence[P], new: Sequence[P], markers: MarkerRuns, through: MarkerRuns, before: int | None
     ) -> Passed[P]:
         """The rows up to the last marker that was let through, with the end of their joined block. ``before``: the execution
         before the epoch, up to which rows have gone on already."""
         if not through:
-            return Passed([], [], [], [*held, *new])
+            return Passed([], [], NO_MARKERS, [*held, *new])
         top, all_open = through[-1], len(through) == len(markers)
         as_they_are = all_open and not self.gate.latest and not (self.ordered and held)
         whole = [one for one in new if as_they_are and one.last <= top]
@@ -258,10 +283,9 @@ class GateKernel:
         return Passed([*whole], rows, through, [one for one in (*held, *new) if one.last > top])
 
     def cut(
-        self, pieces: Sequence[Piece], through: list[int], before: int | None
+        self, pieces: Sequence[Piece], through: MarkerRuns, before: int | None
     ) -> Iterator[tuple[pa.Table, Any, Any]]:
         """The rows of pieces that go on, the ends of their blocks, and those of their joined blocks."""
-        limits = np.array(through, np.int64)
         for piece in pieces:
             for table in piece.tables(piece.first if before is None else before + 1, through[-1]):
                 ends = table.column(END).to_numpy()
@@ -271,9 +295,9 @@ class GateKernel:
                 if not some.all():
                     table, ends = table.filter(pa.array(some)), ends[some]
                 if len(ends):
-                    yield table, ends, limits[np.searchsorted(limits, ends)]
+                    yield table, ends, _joined_ends(through, ends)
 
-    def joined(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
+    def joined(self, pieces: Sequence[Piece], through: MarkerRuns, before: int | None) -> Iterator[pa.Table]:
         """The rows of a holding gate."""
         places: dict[int, int] = {}
         if self.ordered:
@@ -285,17 +309,17 @@ class GateKernel:
                 positions = np.array([places[end] for end in ends.tolist()], np.int64) * STRIDE + positions
             yield _with_places(table, new_ends, positions)
 
-    def latest(self, pieces: Sequence[Piece], through: list[int], before: int | None) -> Iterator[pa.Table]:
+    def latest(self, pieces: Sequence[Piece], through: MarkerRuns, before: int | None) -> Iterator[pa.Table]:
         """The rows of a container gate: of each key and joined block the latest. A table at a time is in memory, and of those
         before it what may go on."""
         best: pa.Table | None = None
         for table, _, _ in self.cut(pieces, through, before):
             best = self.latest_rows(table if best is None else pa.concat_tables([best, table]), through)
         if best is not None:
-            limits, ends = np.array(through, np.int64), best.column(END).to_numpy()
-            yield _with_places(best, limits[np.searchsorted(limits, ends)], np.zeros(len(ends), np.int64))
+            ends = best.column(END).to_numpy()
+            yield _with_places(best, _joined_ends(through, ends), np.zeros(len(ends), np.int64))
 
-    def latest_rows(self, table: pa.Table, through: list[int]) -> pa.Table:
+    def latest_rows(self, table: pa.Table, through: MarkerRuns) -> pa.Table:
         """Of each key and joined block the latest row."""
         ends, numbers = table.column(END).to_numpy(), KeyNumbers(self.layout.key)
         keys, _ = numbers.of(self.keys(table))
@@ -305,7 +329,7 @@ class GateKernel:
             order = np.lexsort((self.order.ranks(table), ends))[::-1]
         else:
             order = np.argsort(ends, kind="stable")[::-1]
-        joined_blocks = np.searchsorted(np.array(through, np.int64), ends)
+        _, joined_blocks = np.unique(_joined_ends(through, ends), return_inverse=True)
         _, at = np.unique((joined_blocks * count + keys)[order], return_index=True)
         return table.take(pa.array(order[at], pa.int64()))
 
@@ -327,6 +351,12 @@ def _of_block(pieces: Sequence[Piece], end: int) -> Iterator[pa.Table]:
                 some = table.filter(pa.array(table.column(END).to_numpy() == end))
                 if some.num_rows:
                     yield some
+
+
+def _joined_ends(through: MarkerRuns, ends: Any) -> Any:
+    """The markers that end the joined blocks of rows: the first that was let through, from the end (int64) of each."""
+    blocks, of_row = np.unique(ends, return_inverse=True)
+    return np.array([through.next(end) for end in blocks.tolist()], np.int64)[of_row]
 
 
 def _with_places(table: pa.Table, ends: Any, positions: Any) -> pa.Table:

@@ -116,12 +116,13 @@ def _together(one: StageProgress | None, other: StageProgress) -> StageProgress:
         return other
     return attrs.evolve(
         other,
-        markers=[*one.markers, *other.markers],
+        markers=one.markers | other.markers,
         rows=one.rows + other.rows,
         read=_sums(one.read, other.read),
         late=_sums(one.late, other.late),
         rejects=_sums(one.rejects, other.rejects),
         silence=(*one.silence, *other.silence),
+        jumps=(*one.jumps, *other.jumps),
     )
 
 

@@ -94,9 +94,9 @@ class AtMarkers:
         """None where they emit nothing."""
         return cls(region, groups) if emits_at_markers(region) else None
 
-    def batch(self, end: int, present: set[int], epoch: Epoch) -> Batch:
-        """The items of a key group at a marker that the links ``present`` have sent."""
-        passing = epoch.passing.get(end, set())
+    def batch(self, end: int, present: set[int], passing: set[int], epoch: Epoch) -> Batch:
+        """The items of a key group at a marker that the links ``present`` have sent. ``passing``: links that have it in their
+        silence."""
         emitted = emitted_at_marker(self.region, Marker(end), present, passing, epoch.ends)
         own = self.groups.own(epoch.group, emitted)
         return Batch([key for key, _ in own], [value for _, value in own], [end] * len(own), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tracetypes.compiler.columns.batches import END, POSITION, from_rows, pairs_of_rows
@@ -14,6 +14,7 @@ from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import Ahead, chain, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.marker_runs import runs_of
 from tracetypes.silence import Silence, cut
 
 __all__ = ["ChannelKernel"]
@@ -64,8 +65,8 @@ class ChannelKernel:
         yield from self.partitioner.messages(None)
         yield from verified(self.verifier)
 
-    def markers(self, markers: list[int], complete: bool, silence: Silence) -> Iterator[Message]:
+    def markers(self, markers: Iterable[int], complete: bool, silence: Silence) -> Iterator[Message]:
         """What was closed with the rows."""
-        message = Markers(self.link.number, markers, complete, cut(silence, self.leaf.silence))
+        message = Markers(self.link.number, runs_of(markers), complete, cut(silence, self.leaf.silence))
         for group in range(self.key_groups):
             yield Message(group, message)

@@ -24,6 +24,7 @@ from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.silence import NO_SILENCE, Silence
 
@@ -143,7 +144,7 @@ class ToStage(PathOutput):
         return self.partitioner.columns(None, flow, ends, positions)
 
     def messages(
-        self, group: int, markers: list[int], complete: bool, silence: Silence = NO_SILENCE
+        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
@@ -194,7 +195,7 @@ class ToSink(PathOutput):
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(
-        self, group: int, markers: list[int], complete: bool, silence: Silence = NO_SILENCE
+        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()

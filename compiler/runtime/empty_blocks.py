@@ -1,27 +1,31 @@
-"""The operators of a stage while nothing comes any more: at the empty blocks behind the last item, and in the silence that they
-linger for (:mod:`tracetypes.silence`).
+"""The operators of a stage at markers over empty blocks: in a pause of the input, at the markers behind the last item, and in the
+silence that operators linger for (:mod:`tracetypes.silence`).
 
 Most markers there bring nothing. So a stage goes from one marker at which an operator may do something to the next one, and
-leaves those between them out: a session with a gap of a day and markers every second is visited once.
+leaves those between them out: a session with a gap of a day and markers every second is visited once. What an operator does at
+markers where it is not visited, but for keys to come, is made up for (:meth:`MarkerSchedule.pass_to`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime.open_blocks import Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Flowing, OrderedRunner, Runner
+from tracetypes.compiler.runtime.progress import Coming
+from tracetypes.compiler.runtime.state import keys_held
 from tracetypes.interpreter import call_operator
+from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker
-from tracetypes.templates import OpKeyedOrdered
+from tracetypes.pauses import catch_up, start_after
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
-__all__ = ["DueMarkers", "EmptyBlocks", "EveryMarker", "MarkerSchedule", "NoMarkers"]
+__all__ = ["DueMarkers", "EmptyBlocks", "EveryMarker", "MarkerSchedule", "NoMarkers", "WhileKeys"]
 
-BEFORE_ALL = -(2**63)
+BEFORE_ALL: Final = -(2**63)
 """Before every marker."""
 
 
@@ -38,6 +42,9 @@ class MarkerSchedule(Protocol):
 
     def visited(self, marker: Marker) -> None:
         """The operator was run by whoever holds its open blocks."""
+
+    def pass_to(self, time: int) -> None:
+        """The markers before a time that were not visited are left out for good."""
 
 
 @final
@@ -58,17 +65,20 @@ class NoMarkers:
     def visited(self, marker: Marker) -> None:
         """Nothing follows from it."""
 
+    def pass_to(self, time: int) -> None:
+        """Nothing follows from it."""
+
 
 @final
 class EveryMarker:
-    """An operator that may do something at every marker up to ``until``."""
+    """An ordered operator that may do something at every marker up to ``until``, as long as there are keys."""
 
-    def __init__(self, run: Runner, until: int) -> None:
-        self.run, self.until, self.last = run, until, BEFORE_ALL
+    def __init__(self, run: Runner, states: dict[Any, Any], until: int) -> None:
+        self.run, self.states, self.until, self.last = run, states, until, BEFORE_ALL
 
     def next(self) -> int | None:
         """Directly after the last visit."""
-        return self.last + 1 if self.last < self.until else None
+        return self.last + 1 if self.states and self.last < self.until else None
 
     def visit(self, states: list[Any], at: int, flowing: Any, marker: Marker) -> Flowing:
         """Run the operator."""
@@ -79,15 +89,64 @@ class EveryMarker:
         """The next one follows."""
         self.last = marker.micros
 
+    def pass_to(self, time: int) -> None:
+        """Nothing follows from it: there are no keys."""
+
+
+@final
+class WhileKeys:
+    """An unordered operator that may do something at every marker, as long as there are keys. Then only the state of keys to come
+    changes. ``markers``: those at which it runs; ``states``: of all operators, its own ``at``."""
+
+    def __init__(
+        self,
+        op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any],
+        run: Runner,
+        states: Sequence[Any],
+        at: int,
+        markers: MarkerRuns,
+    ) -> None:
+        self.op, self.run, self.states, self.at, self.markers = op, run, states, at, markers
+        self.until = markers[-1] if markers else BEFORE_ALL
+        self.last = BEFORE_ALL
+
+    def next(self) -> int | None:
+        """The marker after the last visit."""
+        return self.markers.next(self.last + 1) if keys_held(self.states[self.at]) else None
+
+    def visit(self, states: list[Any], at: int, flowing: Any, marker: Marker) -> Flowing:
+        """Run the operator."""
+        self.pass_to(marker.micros)
+        self.visited(marker)
+        return self.run(states, at, flowing, marker)
+
+    def visited(self, marker: Marker) -> None:
+        """The next one follows."""
+        self.last = marker.micros
+
+    def pass_to(self, time: int) -> None:
+        """Change the state of keys to come as the markers would."""
+        left_out = self.markers.between(self.last + 1, time - 1)
+        if left_out:
+            state = self.states[self.at]
+            where = f"the start of keys, {len(left_out):,} empty blocks"
+            state.start = call_operator(self.op, "update_state", where, start_after, self.op, state.start, len(left_out))
+            self.last = left_out[-1]
+
 
 @final
 class DueMarkers:
-    """An ordered operator that says when it is due, up to ``until``."""
+    """An ordered operator that says when it is due. ``markers``: those at which it runs."""
 
     def __init__(
-        self, op: OpKeyedOrdered[Any, Any, Any, Any], run: OrderedRunner, states: dict[Any, Any], until: int
+        self, op: OpKeyedOrdered[Any, Any, Any, Any], run: OrderedRunner, states: dict[Any, Any], markers: MarkerRuns
     ) -> None:
-        self.op, self.run, self.states, self.until = op, run, states, until
+        self.op, self.run, self.states, self.markers = op, run, states, markers
+        self.until = markers[-1] if markers else BEFORE_ALL
+        self.puts_off = overrides(op, "next_emission")
+        """Does the last of several markers do what all of them would, where it emits nothing?"""
+        method = "next_emission" if self.puts_off else "next_due"
+        self.method: tuple[str, Callable[[Any, Any], int | None]] = method, getattr(op, method)
         self.due: dict[Any, int] = {}
         """When each key is due."""
         self.queue: list[tuple[int, int, Any]] = []
@@ -97,10 +156,11 @@ class DueMarkers:
 
     def ask(self, keys: Iterable[Any]) -> None:
         """Ask the operator when these keys are due."""
+        name, method = self.method
         for key in keys:
             time = None
             if key in self.states:  # it was not forgotten
-                time = call_operator(self.op, "next_due", f"key {key!r}", self.op.next_due, self.states[key], key)
+                time = call_operator(self.op, name, f"key {key!r}", method, self.states[key], key)
             if time is None or time > self.until:
                 self.due.pop(key, None)
                 continue
@@ -122,6 +182,7 @@ class DueMarkers:
             _, _, key = heappop(self.queue)
             keys[key] = None
             self.due.pop(key, None)
+        self._catch_up(keys, marker.micros)
         out = self.run(states, at, runs, marker, keys)
         self.ask(keys)
         return out
@@ -129,26 +190,37 @@ class DueMarkers:
     def visited(self, marker: Marker) -> None:
         """Ordered operators are run here."""
 
+    def pass_to(self, time: int) -> None:
+        """Visit the last marker before a time, for the keys to which it matters."""
+        self._catch_up(self.states, time)
+
+    def _catch_up(self, keys: Iterable[Any], time: int) -> None:
+        last = self.markers.before(time) if self.puts_off else None
+        if last is not None:
+            for key in keys:
+                if key in self.states:
+                    where = f"key {key!r}, marker {Marker(last)}"
+                    state = call_operator(self.op, "on_marker", where, catch_up, self.op, self.states[key], key, Marker(last))
+                    self.states[key] = state
+
 
 @final
 class EmptyBlocks:
-    """A stage to which nothing comes any more. ``blocks``: may run the first operator itself."""
+    """A stage to which nothing comes. ``blocks``: may run the first operator itself."""
 
     def __init__(self, schedules: Sequence[MarkerSchedule], states: list[Any], blocks: OpenBlocks) -> None:
         self.schedules, self.states, self.blocks = schedules, states, blocks
 
-    def visits(self, markers: Sequence[int], *, all_of_them: bool) -> Iterator[tuple[Marker, Flowing, list[int]]]:
+    def visits(self, markers: MarkerRuns, *, all_of_them: bool) -> Iterator[tuple[Marker, Flowing, list[int]]]:
         """What comes out at each marker at which something may be due, and how many items flowed to each operator and out of the
         last."""
-        at = 0
-        while at < len(markers):
-            if not all_of_them:
-                times = [time for one in self.schedules if (time := one.next()) is not None]
-                at = bisect_left(markers, min(times), at) if times else len(markers)
-            if at < len(markers):
-                marker = Marker(markers[at])
-                yield marker, *self.visit(marker)
-                at += 1
+        time: int | None = markers[0]
+        while time is not None and (at := markers.next(time)) is not None:
+            yield Marker(at), *self.visit(Marker(at))
+            times = [next_ for one in self.schedules if (next_ := one.next()) is not None]
+            time = at + 1 if all_of_them else max(at + 1, min(times)) if times else None
+        for one in self.schedules:
+            one.pass_to(markers[-1] + 1)
 
     def visit(self, marker: Marker) -> tuple[Flowing, list[int]]:
         """A block through the operators: empty, but for what these emit."""
@@ -156,7 +228,8 @@ class EmptyBlocks:
         flowed = [0] * (len(self.schedules) + 1)
         for at, one in enumerate(self.schedules):
             if at == 0 and one.until >= marker.micros:
-                due = self.blocks.close({marker.micros: set()})
+                one.pass_to(marker.micros)
+                due = self.blocks.close(Coming({}, {}).only(runs_of((marker.micros,))))
                 objects = due.objects([marker.micros]) if isinstance(due, Flows) else due
                 ((_, flowing),) = objects.blocks
                 if objects.start:

@@ -6,7 +6,8 @@ from typing import final
 
 import attrs
 
-from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.compiler.runtime.messages import Jump, Message, Piece
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = ["Epoch"]
@@ -22,8 +23,9 @@ class Epoch:
     marker before a piece. ``rows`` and ``read``: rows that the sources read, ``read`` by source. ``rejected``: rejects that
     only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one. ``emitted``:
     items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it behind the last
-    of them, once all links have ended. ``passing``: markers that come from the silence of a link while others go on, with these
-    links. ``ends``: of each link the last marker before its silence, None while it goes on.
+    of them, once all links have ended. ``jumps``: rows that are very
+    far ahead of those before them, by source. ``ends``: of each link the last marker before
+    its silence, None while it goes on.
     """
 
     group: int
@@ -35,7 +37,7 @@ class Epoch:
     read: dict[str, int] = attrs.Factory(dict)
     rejected: list[Message] = attrs.Factory(list)
     emitted: int = 0
-    closed: list[int] = attrs.Factory(list)
+    jumps: list[tuple[str, Jump]] = attrs.Factory(list)
+    closed: MarkerRuns = NO_MARKERS
     silence: Silence = NO_SILENCE
-    passing: dict[int, set[int]] = attrs.Factory(dict)
     ends: list[int | None] = attrs.Factory(list)

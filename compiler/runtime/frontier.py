@@ -12,14 +12,16 @@ from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.epoch import Epoch
+from tracetypes.compiler.runtime.jumps import WIDE
 from tracetypes.compiler.runtime.messages import Markers, Piece, Report, RetryEpoch
-from tracetypes.compiler.runtime.progress import Progress, due, later, reached
+from tracetypes.compiler.runtime.progress import Coming, Progress, due, later, reached
 from tracetypes.compiler.runtime.side_rows import rejected_rows
 from tracetypes.compiler.runtime.source import PairBuffer
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
 from tracetypes.errors import RunError, counted
-from tracetypes.interpreter import check_jump, first_open
+from tracetypes.interpreter import first_open
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.nodes import title
 from tracetypes.records import UNIT, Schema
@@ -134,8 +136,8 @@ class Frontier:
     def markers(self, parts: list[Progress], message: Markers) -> None:
         """Take markers that an earlier stage or a channel sends."""
         (progress,) = parts
-        progress.waiting = sorted([*progress.waiting, *message.markers])  # a channel may send several
-        progress.last = max(progress.waiting, default=progress.last)
+        progress.waiting |= message.markers  # a channel may send several
+        progress.last = progress.waiting[-1] if progress.waiting else progress.last
         if message.complete and not progress.complete:
             progress.complete, progress.silence = True, message.silence
 
@@ -180,8 +182,6 @@ class Frontier:
     ) -> bool:
         """Advance by the event time of a piece. Did it hold items that are late by earlier pieces?"""
         how, leaf, before, late = one.how, one.leaf, part.newest, False
-        if report.jump is not None:
-            check_jump(leaf.source, *report.jump, how.period)
         if report.open is not None:
             part.aside = later(later(part.aside, first_open(how, before)), report.open)
         if before is not None:
@@ -189,8 +189,11 @@ class Frontier:
             again.setdefault(leaf.label, []).append((report.piece, before))
             if report.first is not None and report.first <= closed:
                 late = True
-            elif report.first is not None:
-                check_jump(leaf.source, how.block(before), report.first, how.period)
+        if report.jump is not None and not leaf.quiet:
+            newest, time, row = report.jump
+            newest = newest if before is None else max(newest, before)  # the piece had to guess
+            if time - newest > WIDE * how.period:
+                epoch.jumps.append((leaf.source.name, (newest, time, row)))
         part.newest = later(before, report.newest)
         part.end = later(part.end, report.last)
         if report.first is not None and part.sent is None:
@@ -201,6 +204,7 @@ class Frontier:
         """Accept the markers of a piece in band; the end of the block of the items before each, and after the last."""
         pending = OPEN + self.way(report.link, report.part)
         ends: list[int] = []
+        accepted: list[int] = []
         for at, marker in enumerate(report.markers):
             part.open = part.open or report.counts[at] > 0
             if part.last is not None and marker <= part.last:
@@ -216,7 +220,8 @@ class Frontier:
             ends.extend([marker] * (at + 1 - len(ends)))
             self._join(epoch, blocks, pending, marker)
             part.last, part.open = marker, False
-            part.waiting.append(marker)
+            accepted.append(marker)
+        part.waiting |= runs_of(accepted)
         part.open = part.open or report.counts[-1] > 0
         ends.extend([pending] * (len(report.counts) - len(ends)))
         return ends
@@ -289,7 +294,7 @@ class Frontier:
                     case InBandMarkers() if part.open:
                         final = 0 if part.last is None else part.last + 1
                         self._join(epoch, blocks, OPEN + self.way(at, number), final)
-                        part.waiting.append(final)
+                        part.waiting |= runs_of((final,))
                         part.last, part.open = final, False
                     case EventTimes() if part.aside is not None:
                         part.first = 0 if part.first is None else part.first
@@ -299,11 +304,11 @@ class Frontier:
             if isinstance(one, EventTimes) and not ended:
                 progress[at][0].silence = one.silence(progress[at])
 
-    def due(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> dict[int, set[int]]:
-        """The markers that are due, each with the links that have sent it. Nothing is due up to a link that lags behind.
+    def due(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> Coming:
+        """The markers that are due. Nothing is due up to a link that lags behind.
 
-        A link that is complete goes on with its silence while others are not: ``epoch.passing``. Where all are complete, what is
-        left of their silence is that of the stage: ``epoch.silence``."""
+        A link that is complete goes on with its silence while others are not: those are ``passing``. Where all are complete, what
+        is left of their silence is that of the stage: ``epoch.silence``."""
         limit: int | None = None
         ended = False
         for at, one in enumerate(self.all):
@@ -313,46 +318,43 @@ class Frontier:
                     continue
                 top = reached(one.how, part, False)
                 if top is None:
-                    return {}
+                    return Coming({}, {})
                 limit = top if limit is None else min(limit, top)
-        coming: dict[int, set[int]] = {}
+        sent: dict[int, MarkerRuns] = {}
         for at, one in enumerate(self.all):
             for number, part in enumerate(progress[at]):
                 ready = due(one.how, part, limit, part.complete)
                 if not ready:
                     continue
-                for marker in ready:
-                    coming.setdefault(marker, set()).add(at)
+                sent[at] = sent.get(at, NO_MARKERS) | ready
                 match one:
                     case EventTimes(aside=True) if part.sent is None:
                         self._join(epoch, blocks, OPEN + self.way(at, number), ready[0])
                     case _:
                         pass
                 part.sent = ready[-1]
-                part.waiting = [m for m in part.waiting if m > ready[-1]]
-        if ended:
-            self._silence(progress, epoch, limit)
-        else:
-            epoch.ends = [None] * len(self.all)
-        for marker in epoch.passing:
-            coming.setdefault(marker, set())
-        return coming
+                part.waiting = part.waiting.after(ready[-1])
+        epoch.ends = [None] * len(self.all)
+        passing = self._silence(progress, epoch, limit) if ended else {}
+        return Coming(sent, passing)
 
-    def _silence(self, progress: list[list[Progress]], epoch: Epoch, limit: int | None) -> None:
-        """Pass on what is due of the silence of links that are complete."""
+    def _silence(self, progress: list[list[Progress]], epoch: Epoch, limit: int | None) -> dict[int, MarkerRuns]:
+        """What is due of the silence of links that are complete, by link."""
         epoch.ends = [self._end(one, parts) for one, parts in zip(self.all, progress, strict=True)]
         complete = limit is None
         if limit is None:
             limit = max((end for end in epoch.ends if end is not None), default=NEVER)
         left: dict[range, None] = {}
+        passing: dict[int, MarkerRuns] = {}
         for at, parts in enumerate(progress):
             first = parts[0]
             passed, rest = split_at(first.silence, limit)
-            for marker in markers_in(passed):
-                epoch.passing.setdefault(marker, set()).add(at)
+            if passed:
+                passing[at] = markers_in(passed)
             first.silence = NO_SILENCE if complete else rest
             left.update(dict.fromkeys(rest))
         epoch.silence = tuple(left) if complete else NO_SILENCE
+        return passing
 
     @staticmethod
     def _end(one: Reader | SentMarkers, parts: Sequence[Progress]) -> int | None:

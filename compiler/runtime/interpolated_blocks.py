@@ -20,8 +20,9 @@ from tracetypes.compiler.runtime.answers import outcome
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit
 from tracetypes.compiler.runtime.interpolation import Emissions, emissions_of
-from tracetypes.compiler.runtime.open_blocks import Coming, Due, Flows
+from tracetypes.compiler.runtime.open_blocks import Due, Flows
 from tracetypes.compiler.runtime.open_tables import SortedBlocks
+from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.sampled_arguments import Reads
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.stateless import exactly
@@ -111,7 +112,7 @@ class InterpolatedBlocks(SortedBlocks):
     def close(self, coming: Coming) -> Due:
         """What the stage emits in the blocks of some markers, as columns; they are held no longer. Where columns cannot tell, the
         blocks, for the operators."""
-        table = self.table(max(coming))
+        table = self.table(coming.markers[-1])
         if table is not None and len(table[0]) >= 2 * limits.MANY:  # as fast as the operators from here on
             try:
                 return self._interpolated(*table)

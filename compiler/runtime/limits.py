@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "FEW", "FLUSH", "MANY", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "FEW", "FLUSH", "MANY", "PAUSE", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -27,6 +27,9 @@ MANY = 64
 
 FEW = 16
 """Idle keys are removed when they are so large a part of all keys (one of so many), or larger."""
+
+PAUSE = 64
+"""Markers over empty blocks, one after the other, that are a pause: from so many on it pays to ask which of them matter."""
 
 PIECES = 16
 """Aggregates of open blocks, each from a batch, from which they are combined while their blocks are open."""

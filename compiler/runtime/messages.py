@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
 
+from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "File",
     "Holds",
     "Items",
+    "Jump",
     "Markers",
     "Message",
     "Metrics",
@@ -45,6 +47,10 @@ Piece = tuple[int, int, int]
 
 NOWHERE: Final[Piece] = (0, 0, 0)
 """Of what comes from no piece."""
+
+
+Jump: TypeAlias = tuple[int, int, str]
+"""The newest time before a row of a source, the row's time, and the row as text."""
 
 
 # -------------------------------------------------------------------------------------------- to a key group
@@ -104,7 +110,7 @@ class Report:
 
     ``part`` of ``parts``: a source in parts (the partitions of a topic) is the merge of them, each with markers of its own.
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
-    that was taken to lie before the piece when its late items were told, ``jump``: the widest pair of neighbouring blocks.
+    that was taken to lie before the piece when its late items were told, ``jump``: the first row that is very far ahead.
     ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``open``: where late
     items or rejects are what is sent, the last block of any of them as far as the piece tells. ``idle``: the part has been
     silent for so long that the others do not wait for it.
@@ -117,7 +123,7 @@ class Report:
     newest: int | None = None
     first: int | None = None
     before: int | None = None
-    jump: tuple[int, int] | None = None
+    jump: Jump | None = None
     markers: tuple[int, ...] = ()
     counts: tuple[int, ...] = (0,)
     late: int = 0
@@ -136,7 +142,7 @@ class Markers:
     those of the ``silence``."""
 
     link: int
-    markers: list[int]
+    markers: MarkerRuns = attrs.field(converter=runs_of)
     complete: bool
     silence: Silence = NO_SILENCE
 
@@ -200,7 +206,7 @@ class StageProgress:
     and by source, late and rejected rows that passed. ``complete``: no more will come, but the ``silence``."""
 
     stage: int
-    markers: list[int]
+    markers: MarkerRuns = attrs.field(converter=runs_of)
     newest: dict[str, list[int | None]]
     rows: int
     read: dict[str, int]
@@ -208,6 +214,8 @@ class StageProgress:
     rejects: dict[str, int]
     complete: bool
     silence: Silence = NO_SILENCE
+    jumps: tuple[tuple[str, Jump], ...] = ()
+    """Rows that are very far ahead of those before them, each with its source."""
 
 
 @final

@@ -8,7 +8,7 @@ or as columns beside the states of the first operator (:class:`ColumnBlocks`), o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, final
 
 import attrs
@@ -28,14 +28,15 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import OPEN, StageState
 from tracetypes.interpreter import overlapping
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.nodes import Merge, RowPosition, Source
 from tracetypes.trace import StreamType
 
 __all__ = [
     "Arrived",
-    "Coming",
     "Due",
     "Flows",
     "FoldedBlocks",
@@ -44,6 +45,7 @@ __all__ = [
     "OpenBlocks",
     "Owners",
     "Placing",
+    "occupied_blocks",
     "runs_by_block",
 ]
 
@@ -53,11 +55,17 @@ Placing: TypeAlias = Callable[[Any], Any]
 Arrived: TypeAlias = Items | Aggregates | Partials
 """What comes for open blocks."""
 
-Coming: TypeAlias = Mapping[int, set[int]]
-"""The markers that are due, in order, each with the links that have sent it."""
-
 
 # --------------------------------------------------------------------------------------------- what is due
+
+
+def occupied_blocks(columns: Iterable[Any], last: int) -> MarkerRuns:
+    """The ends up to ``last`` that are in columns of ends (int64)."""
+    heads = [ends[np.append(True, ends[1:] != ends[:-1])] for ends in columns if len(ends)]
+    if not heads:
+        return NO_MARKERS
+    ends = np.concatenate(heads)
+    return runs_of(np.unique(ends[ends <= last]).tolist())
 
 
 @final
@@ -95,7 +103,7 @@ class Flows:
         """How many items there are."""
         return sum(flow.count for flow, _ in self.flows)
 
-    def objects(self, ends: Sequence[int]) -> Objects:
+    def objects(self, ends: Iterable[int]) -> Objects:
         """The same as objects."""
         if self.places is not None:
             return self._runs(ends)
@@ -104,7 +112,7 @@ class Flows:
             lists.hold(aggregates, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
         return Objects(((end, lists.take(aggregates.pop(end, None))) for end in ends), self.start)
 
-    def _runs(self, ends: Sequence[int]) -> Objects:
+    def _runs(self, ends: Iterable[int]) -> Objects:
         ((flow, column),) = self.flows
         starts = np.flatnonzero(self.places == 0)
         keys, counts = values_of(take(flow.key, starts), len(starts)), np.diff(starts, append=flow.count).tolist()
@@ -184,6 +192,15 @@ class OpenBlocks(ABC):
     def last(self) -> int:
         """The end of the last block in which there may be something."""
 
+    @abstractmethod
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+
+    @property
+    def at_each_marker(self) -> bool:
+        """Does it run the first operator itself, at each marker, so that blocks have to be closed in their order?"""
+        return False
+
 
 # ------------------------------------------------------------------------------------------------- objects
 
@@ -246,11 +263,17 @@ class ObjectBlocks(OpenBlocks):
         """The end of the last block in which there may be something."""
         return OPEN if self.at_markers is not None else max(self.state.open_blocks, default=NEVER)
 
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+        if self.at_markers is not None and (coming.sent or coming.passing):
+            return coming.markers
+        return runs_of(end for end in self.state.open_blocks if end <= coming.markers[-1])
+
     def _blocks(self, coming: Coming) -> Iterator[tuple[int, Any]]:
         blocks = self.state.open_blocks
-        for end, present in coming.items():
+        for end in coming.markers:
             if self.at_markers is not None:
-                batch = self.at_markers.batch(end, present, self.epoch)
+                batch = self.at_markers.batch(end, *coming.links(end), self.epoch)
                 if len(batch):
                     self.buffer.hold(blocks, 0, NOWHERE, batch)
             yield end, self.buffer.take(blocks.pop(end, None))

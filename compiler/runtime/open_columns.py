@@ -18,11 +18,21 @@ from tracetypes.compiler.runtime.emitter import joined
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
-from tracetypes.compiler.runtime.open_blocks import Arrived, Coming, Due, Flows, FoldedBlocks, Objects, Placing
+from tracetypes.compiler.runtime.open_blocks import (
+    Arrived,
+    Due,
+    Flows,
+    FoldedBlocks,
+    Objects,
+    Placing,
+    occupied_blocks,
+)
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.partial_aggregation import combined_rows
+from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.marker_runs import MarkerRuns
 from tracetypes.trace import StreamType
 
 __all__ = ["ColumnBlocks"]
@@ -120,6 +130,19 @@ class ColumnBlocks(FoldedBlocks):
             return super().last()
         return max([super().last(), *(int(one.ends.max()) for one in columns.open_aggregates if len(one))])
 
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+        columns, occupied = self.state.operators[0], super().occupied(coming)
+        if not isinstance(columns, ColumnState):
+            return occupied
+        return occupied | occupied_blocks((one.ends for one in columns.open_aggregates), coming.markers[-1])
+
+    @property
+    def at_each_marker(self) -> bool:
+        """Whether the operator, which is run here, skips no marker."""
+        columnar = self.columnar
+        return isinstance(self.state.operators[0], ColumnState) and not (columnar.keyed.skips or columnar.tumbles)
+
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
         columns = self.state.operators[0]
@@ -131,14 +154,14 @@ class ColumnBlocks(FoldedBlocks):
             emitted.setdefault(end, []).append(KeyedFlow.of(key, value, count))
 
         try:
-            self.columnar.close(columns, list(coming), out)
+            self.columnar.close(columns, list(coming.markers), out)
         except Undefined:
             self._to_objects(columns, plain=True)
             return super().close(coming)
         if self.as_columns:
             with suppress(Undefined):  # the blocks are closed: what they emitted goes on as objects
                 return Flows(joined(emitted), 1)
-        return Objects(((end, _pairs(emitted.get(end, ()))) for end in coming), 1)
+        return Objects(((end, _pairs(emitted.get(end, ()))) for end in coming.markers), 1)
 
 
 def _pairs(flows: Iterable[KeyedFlow]) -> Pairs:

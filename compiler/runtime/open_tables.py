@@ -17,16 +17,18 @@ from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import Items, Piece
 from tracetypes.compiler.runtime.open_blocks import (
     Arrived,
-    Coming,
     Due,
     Flows,
     Objects,
     OpenBlocks,
     Placing,
+    occupied_blocks,
     runs_by_block,
 )
+from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.marker_runs import MarkerRuns
 from tracetypes.trace import StreamType
 
 __all__ = ["SortedBlocks", "TableBlocks"]
@@ -65,7 +67,7 @@ class TableBlocks(OpenBlocks):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
         flows = []
-        for ends, keys, values in self.ready(max(coming)):
+        for ends, keys, values in self.ready(coming.markers[-1]):
             key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
             flows.append((KeyedFlow.of(key, value, len(ends)), ends))
         return Flows(flows, 0)
@@ -73,6 +75,10 @@ class TableBlocks(OpenBlocks):
     def last(self) -> int:
         """The end of the last block in which there may be something."""
         return max((int(ends.max()) for ends, _, _ in self.state.tables if len(ends)), default=NEVER)
+
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+        return occupied_blocks((ends for ends, _, _ in self.state.tables), coming.markers[-1])
 
     def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
         """What is held for blocks up to ``last``; it is held no longer."""
@@ -100,7 +106,7 @@ class SortedBlocks(TableBlocks):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
-        table = self.table(max(coming))
+        table = self.table(coming.markers[-1])
         return self.sorted(table, coming)
 
     def table(self, last: int) -> tuple[Any, Any, Any] | None:
@@ -115,7 +121,7 @@ class SortedBlocks(TableBlocks):
     def sorted(self, table: tuple[Any, Any, Any] | None, coming: Coming) -> Objects:
         """The blocks of a table as objects, sorted if they can be."""
         blocks, start = ({}, 1) if table is None else self._sorted(*table)
-        return Objects(((end, blocks.get(end, Runs([], [], []))) for end in coming), start)
+        return Objects(((end, blocks.get(end, Runs([], [], []))) for end in coming.markers), start)
 
     def _sorted(self, blocks: Any, keys: Any, column: Any) -> tuple[dict[int, Runs], int]:
         """Items by block and key, and how many operators are done."""

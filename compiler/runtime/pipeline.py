@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, final
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, TypeAlias, final
 
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.plan.facts import sums_only
 from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage
-from tracetypes.compiler.runtime.empty_blocks import DueMarkers, EmptyBlocks, EveryMarker, MarkerSchedule, NoMarkers
+from tracetypes.compiler.runtime.empty_blocks import (
+    DueMarkers,
+    EmptyBlocks,
+    EveryMarker,
+    MarkerSchedule,
+    NoMarkers,
+    WhileKeys,
+)
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
+from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.interpreter import call_operator
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.nodes import Restore, Sort
 from tracetypes.silence import emitted_in, linger_of, markers_in, split_at
@@ -23,13 +34,33 @@ from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Pipeline"]
 
+Stretches: TypeAlias = list[tuple[MarkerRuns, MarkerRuns]]
+"""Markers in order: some whose blocks hold something, with few others between them; then a pause."""
+
+
+def pauses(markers: MarkerRuns, occupied: MarkerRuns, least: int) -> Stretches:
+    """Markers cut at pauses: ``least`` of them or more over empty blocks, one after the other. ``occupied``: the ends of the
+    other blocks."""
+    if len(occupied) == len(markers):
+        return [(markers, NO_MARKERS)]
+    stretches: Stretches = []
+    start, last = markers[0], markers[0] - 1  # of this stretch; the last occupied block
+    for end in (*occupied, markers[-1] + 1):
+        if end - last > least and len(pause := markers.between(last + 1, end - 1)) >= least:
+            stretches.append((markers.between(start, last), pause))
+            start = end
+        last = end
+    if start <= markers[-1]:
+        stretches.append((markers.after(start - 1), NO_MARKERS))
+    return stretches
+
 
 @final
 class Pipeline:
     """The operators of a stage in their order, and the emitter behind them."""
 
     def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None) -> None:
-        self.steps, self.tumbles = stage.steps, stage.tumbles is not None
+        self.steps, self.tumbles, self.pane = stage.steps, stage.tumbles, stage.pane
         self.ordered = {
             at: ordered_runner(op, step)
             for at, step in enumerate(stage.steps)
@@ -49,22 +80,66 @@ class Pipeline:
         """The states of the operators before the first epoch."""
         return [_initial(step) for step in self.steps]
 
-    def close(self, states: list[Any], due: Due, ends: Sequence[int], epoch: Epoch) -> None:
+    def close(self, states: list[Any], blocks: OpenBlocks, coming: Coming, epoch: Epoch) -> None:
         """Take the blocks that close."""
-        match due:
-            case Flows():
-                if due.start == len(self.runs) and self.emitter.columns(due.flows, self._positions(due)):
-                    epoch.emitted += due.count
-                    if due.start:
-                        epoch.flowed[due.start] += due.count
-                    for end in ends:
-                        self.emitter.block(Pairs([], []), Marker(end), epoch.group)
-                    return
-                due = due.objects(ends)
-            case _:
-                pass
+        markers = coming.markers
+        if len(markers) < limits.PAUSE:
+            self._take(states, blocks.close(coming), markers, epoch)
+            return
+        until = [markers[-1]] * len(self.steps)
+        self._take_between(states, blocks, coming, pauses(markers, blocks.occupied(coming), limits.PAUSE), until, epoch)
+
+    def _take_between(
+        self, states: list[Any], blocks: OpenBlocks, coming: Coming, stretches: Stretches, until: list[int], epoch: Epoch
+    ) -> None:
+        """Take blocks, and the pauses behind them."""
+        if blocks.at_each_marker or len(stretches) == 1:
+            for occupied, pause in stretches:
+                if occupied:
+                    self._take(states, blocks.close(coming.only(occupied)), occupied, epoch)
+                self._pass(states, blocks, pause, until, epoch)
+            return
+        whole = MarkerRuns(one for occupied, _ in stretches for one in occupied.ranges)
+        due = blocks.close(coming.only(whole))
+        if isinstance(due, Flows) and self._leave(due, whole, epoch):
+            return
+        objects = due.objects(whole) if isinstance(due, Flows) else due
+        for occupied, pause in stretches:
+            for end, flowing in islice(objects.blocks, len(occupied)):
+                self._block(states, flowing, Marker(end), objects.start, epoch)
+            self._pass(states, blocks, pause, until, epoch)
+
+    def _take(self, states: list[Any], due: Due, ends: MarkerRuns, epoch: Epoch) -> None:
+        """Take blocks that follow one another."""
+        if isinstance(due, Flows):
+            if self._leave(due, ends, epoch):
+                return
+            due = due.objects(ends)
         for end, flowing in due.blocks:
             self._block(states, flowing, Marker(end), due.start, epoch)
+
+    def _leave(self, due: Flows, ends: MarkerRuns, epoch: Epoch) -> bool:
+        """Send blocks out as columns, if no operator is left and they can go so."""
+        if due.start < len(self.runs) or not self.emitter.columns(due.flows, self._positions(due)):
+            return False
+        epoch.emitted += due.count
+        if due.start:
+            epoch.flowed[due.start] += due.count
+        if self.emitter.emits_at_markers:
+            for end in ends:
+                self.emitter.block(Pairs([], []), Marker(end), epoch.group)
+        return True
+
+    def _pass(self, states: list[Any], blocks: OpenBlocks, markers: MarkerRuns, until: list[int], epoch: Epoch) -> None:
+        """Take markers over empty blocks. ``until``: by operator, the last one at which it may emit."""
+        if not markers:
+            return
+        schedules = [self._schedule(at, states, markers.up_to(until[at])) for at in range(len(self.steps))]
+        empty = EmptyBlocks(schedules, states, blocks)
+        for marker, flowing, flowed in empty.visits(markers, all_of_them=self.emitter.emits_at_markers):
+            epoch.flowed[:] = [one + more for one, more in zip(epoch.flowed, flowed, strict=True)]
+            epoch.emitted += len(flowing.values)
+            self.emitter.block(flowing, marker, epoch.group)
 
     def _positions(self, due: Flows) -> Any:
         """The positions (int64) of ordered items; None for others."""
@@ -81,36 +156,32 @@ class Pipeline:
         epoch.emitted += len(flowing.values)
         self.emitter.block(flowing, marker, epoch.group)
 
-    def end(self, states: list[Any], blocks: OpenBlocks, idle: list[int], last: int, epoch: Epoch) -> None:
+    def end(self, states: list[Any], blocks: OpenBlocks, idle: MarkerRuns, last: int, epoch: Epoch) -> None:
         """Nothing comes any more. ``idle``: markers behind the last item, up to ``last``, the last of all; behind it there is
         silence."""
-        markers, until = list(idle), list[int]()
+        markers, until = idle, list[int]()
         for step in self.steps:
             lingering = emitted_in(epoch.silence, linger_of(step.node))
             if lingering is not None:
                 spoken, epoch.silence = split_at(epoch.silence, lingering)
-                markers += markers_in(spoken)
+                markers |= markers_in(spoken)
                 last = max(last, lingering)
             until.append(last)
-        epoch.closed = [*epoch.closed, *markers[len(idle) :]]
-        if not markers:
-            return
-        schedules = [self._schedule(at, states, until[at]) for at in range(len(self.steps))]
-        empty = EmptyBlocks(schedules, states, blocks)
-        for marker, flowing, flowed in empty.visits(markers, all_of_them=self.emitter.emits_at_markers):
-            epoch.flowed[:] = [one + more for one, more in zip(epoch.flowed, flowed, strict=True)]
-            epoch.emitted += len(flowing.values)
-            self.emitter.block(flowing, marker, epoch.group)
+        epoch.closed |= markers
+        if markers:
+            coming = Coming({}, {}).only(markers)
+            self._take_between(states, blocks, coming, pauses(markers, blocks.occupied(coming), 1), until, epoch)
 
-    def _schedule(self, at: int, states: list[Any], until: int) -> MarkerSchedule:
-        """When an operator has to be visited though nothing comes."""
+    def _schedule(self, at: int, states: list[Any], markers: MarkerRuns) -> MarkerSchedule:
+        """When an operator has to be visited though nothing comes. ``markers``: those at which it may emit."""
         run = self.runs[at]
         match self.steps[at].operator:
-            case OpKeyedOrdered() as op if overrides(op, "on_marker"):
-                ordered = self.ordered[at]
-                return DueMarkers(op, ordered, states[at], until) if overrides(op, "next_due") else EveryMarker(run, until)
-            case OpKeyedUnordered() as op if not op.skips_untouched or (self.tumbles and not at):
-                return EveryMarker(run, until)
+            case OpKeyedOrdered() as op if markers and overrides(op, "on_marker"):
+                if overrides(op, "next_due"):
+                    return DueMarkers(op, self.ordered[at], states[at], markers)
+                return EveryMarker(run, states[at], markers[-1])
+            case OpKeyedUnordered() as op if markers and not op.skips_untouched and (at or self.tumbles is None):
+                return WhileKeys(op, run, states, at, markers if at or self.pane is None else markers.on_grid(*self.pane))
             case _:
                 return NoMarkers(run)
 

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
+from functools import reduce
+from operator import or_
+from typing import final
+
 import attrs
 
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, InBand
 from tracetypes.silence import NO_SILENCE, Silence
 
-__all__ = ["Progress", "due", "later", "reached"]
+__all__ = ["Coming", "Progress", "due", "later", "reached"]
+
+
+@final
+class Coming:
+    """The markers that are due. ``sent``: by link; ``passing``: by link that has ended, those of its silence."""
+
+    def __init__(self, sent: Mapping[int, MarkerRuns], passing: Mapping[int, MarkerRuns]) -> None:
+        self.sent, self.passing = sent, passing
+        self.markers = reduce(or_, (*sent.values(), *passing.values()), NO_MARKERS)
+
+    def only(self, markers: MarkerRuns) -> Coming:
+        """Some of these markers."""
+        some = copy(self)
+        some.markers = markers
+        return some
+
+    def links(self, marker: int) -> tuple[set[int], set[int]]:
+        """The links that have sent a marker, and those that have it in their silence."""
+        present, passing = ({at for at, runs in of.items() if marker in runs} for of in (self.sent, self.passing))
+        return present, passing
 
 
 @attrs.define
@@ -22,7 +49,7 @@ class Progress:
     first: int | None = None
     end: int | None = None
     sent: int | None = None
-    waiting: list[int] = attrs.Factory(list)
+    waiting: MarkerRuns = attrs.field(default=NO_MARKERS, converter=runs_of)
     last: int | None = None
     open: bool = False
     complete: bool = False
@@ -48,13 +75,13 @@ def reached(how: EventTime | InBand | None, progress: Progress, drained: bool) -
     return progress.last
 
 
-def due(how: EventTime | InBand | None, progress: Progress, limit: int | None, drained: bool) -> list[int]:
+def due(how: EventTime | InBand | None, progress: Progress, limit: int | None, drained: bool) -> MarkerRuns:
     """The markers of a link up to ``limit`` (None: no limit) that are not closed yet."""
     if not isinstance(how, EventTime):
-        return [m for m in progress.waiting if limit is None or m <= limit]
+        return progress.waiting if limit is None else progress.waiting.up_to(limit)
     top = reached(how, progress, drained)
     if progress.first is None or top is None:
-        return []
+        return NO_MARKERS
     top = top if limit is None else min(top, limit // how.period * how.period)
     start = progress.first if progress.sent is None else progress.sent + how.period
-    return list(range(start, top + 1, how.period))
+    return MarkerRuns((range(start, top + 1, how.period),))

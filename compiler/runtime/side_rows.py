@@ -18,7 +18,19 @@ from tracetypes.markers import Marker
 from tracetypes.plain_data import to_plain
 from tracetypes.records import Schema
 
-__all__ = ["Frontiers", "Lateness", "SideBuffer", "late_rows", "lines", "placed", "reasons", "rejected_rows", "texts"]
+__all__ = [
+    "Frontiers",
+    "Lateness",
+    "SideBuffer",
+    "late_rows",
+    "lines",
+    "placed",
+    "reasons",
+    "rejected_rows",
+    "shown_item",
+    "shown_row",
+    "texts",
+]
 
 ROWS, BYTES = 20_000, 1 << 22
 """Rows of a message at most; characters of rows that came one by one."""
@@ -41,8 +53,7 @@ class SideBuffer:
 
     def add_late(self, key: Any, value: Any, block: int, closed: int, *, own: bool) -> None:
         """Take a late item. The other parameters are those of :class:`SideRows`."""
-        key_schema, value_schema = self.schemas
-        row = json_text({"key": to_plain(key_schema, key), "value": to_plain(value_schema, value)})
+        row = shown_item(self.schemas, key, value)
         self.late.append((row, block, closed, own))
         self.size += len(row)
 
@@ -71,6 +82,24 @@ class SideBuffer:
         yield from late_rows(self.source, self.link, self.piece, self.schemas, chunk, late)
 
 
+def shown_item(schemas: tuple[Schema, Schema], key: Any, value: Any) -> str:
+    """An item as text. ``schemas``: of key and value."""
+    key_schema, value_schema = schemas
+    return json_text({"key": to_plain(key_schema, key), "value": to_plain(value_schema, value)})
+
+
+def shown_row(schemas: tuple[Schema, Schema], chunk: Chunk, row: int) -> str:
+    """The same of a row of a chunk."""
+    (text,) = _shown(schemas, (chunk.column(("key",)), chunk.column(("value",))), pa.array([row]))
+    return text
+
+
+def _shown(schemas: tuple[Schema, Schema], columns: tuple[Any, Any], rows: Any) -> list[str]:
+    """Some rows of two columns as text."""
+    keys, values = (json_texts(schema, one.take(rows)) for schema, one in zip(schemas, columns, strict=True))
+    return [f'{{"key": {key}, "value": {value}}}' for key, value in zip(keys, values, strict=True)]
+
+
 def late_rows(
     source: str, link: int, piece: Piece, schemas: tuple[Schema, Schema], chunk: Chunk, late: LateRows
 ) -> Iterator[Message]:
@@ -78,9 +107,7 @@ def late_rows(
     key, value = (chunk.column((name,)) for name in ("key", "value"))
     for at in range(0, len(late.rows), ROWS):
         some = slice(at, at + ROWS)
-        numbers = pa.array(late.rows[some])
-        keys, values = (json_texts(s, one.take(numbers)) for s, one in zip(schemas, (key, value), strict=True))
-        texts = [f'{{"key": {k}, "value": {v}}}' for k, v in zip(keys, values, strict=True)]
+        texts = _shown(schemas, (key, value), pa.array(late.rows[some]))
         yield _late(source, link, piece, texts, late.ends[some], late.sent[some], late.own[some])
 
 

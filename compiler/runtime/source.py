@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import pairwise, repeat, takewhile
+from itertools import repeat, takewhile
 from typing import Any
 
 import attrs
@@ -23,10 +23,11 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, through, through_one
+from tracetypes.compiler.runtime.jumps import Jumps
 from tracetypes.compiler.runtime.messages import Message, Piece, Report
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
-from tracetypes.compiler.runtime.side_rows import SideBuffer
+from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item, shown_row
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
@@ -156,9 +157,10 @@ class SourceKernel:
         closed = None if before is None else how.frontier(before)
         blocks: set[int] = set()
         push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
-        aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
+        aside, jumps = SideBuffer(self.name, self.link.number, piece, self.late_schema), Jumps(how)
         for one in rows:
             if isinstance(one, Chunk):
+                jumps.chunk(newest, one, partial(shown_row, self.late_schema, one))
                 placed = place(how, one, newest, later(first, latest))
                 if placed.late is not None:
                     late += len(placed.late.rows)
@@ -213,6 +215,7 @@ class SourceKernel:
                     yield from self._open(piece, row.key, row.value, closed + period)
                 continue
             if newest is None or time > newest:
+                jumps.row(newest, time, partial(shown_item, self.late_schema, row.key, row.value))
                 newest = time
                 closed = (time - delay) // period * period
             if first is None or time > first:
@@ -225,7 +228,6 @@ class SourceKernel:
         yield from self._collected(piece)
         yield from aside.messages()
         ends = sorted(blocks)
-        jump = max(pairwise(ends), key=lambda pair: pair[1] - pair[0], default=None)
         report = Report(
             link=self.link.number,
             piece=piece,
@@ -236,7 +238,7 @@ class SourceKernel:
             newest=first,
             first=ends[0] if ends else None,
             before=before,
-            jump=jump,
+            jump=jumps.first,
             last=ends[-1] if ends else None,
             open=self.open,
             late=late if self.aloud else 0,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias, final
@@ -188,16 +187,16 @@ class StageKernel:
         if drained:
             self.frontier.drain(state.progress, epoch, blocks)
         coming = self.frontier.due(state.progress, epoch, blocks)
-        ends = epoch.closed = sorted(coming)
+        ends = epoch.closed = coming.markers
         complete = all(part.complete for parts in state.progress for part in parts)
-        busy = ends[: bisect_right(ends, blocks.last())] if complete else ends
+        busy = ends.up_to(blocks.last()) if complete else ends
         if busy:
-            due = blocks.close({end: coming[end] for end in busy})
-            self.pipeline.close(state.operators, due, busy, epoch)
+            self.pipeline.close(state.operators, blocks, coming.only(busy), epoch)
         if complete:
             last = ends[-1] if ends else state.closed
             if last is not None:
-                self.pipeline.end(state.operators, blocks, ends[len(busy) :], last, epoch)
+                idle = ends.after(busy[-1]) if busy else ends
+                self.pipeline.end(state.operators, blocks, idle, last, epoch)
         state.closed = epoch.closed[-1] if epoch.closed else state.closed
         return complete
 
@@ -229,5 +228,6 @@ class StageKernel:
             rejects=rejects,
             complete=all(progress.complete for parts in state.progress for progress in parts),
             silence=epoch.silence,
+            jumps=tuple(epoch.jumps),
         )
         return Message(0, body)

@@ -16,12 +16,14 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.messages import Message, StageProgress
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
+from tracetypes.marker_runs import MarkerRuns
 from tracetypes.silence import read_ranges, shown_ranges
 
-__all__ = ["Channel", "Contents", "Entry", "entry_messages", "markers_of"]
+__all__ = ["Channel", "Contents", "Entry", "entry_messages", "markers_of", "runs_in"]
 
 Entry: TypeAlias = dict[str, Any]
-"""A line of a channel: ``{"batch": 3, "markers": [...], "complete": false, "silence": [...]}``, or where rows lie."""
+"""A line of a channel: ``{"batch": 3, "markers": [...], "complete": false, "silence": [...]}``, markers as
+ranges, or where rows lie."""
 
 
 class Contents(ABC):
@@ -58,8 +60,14 @@ def markers_of(plan: Plan, messages: Sequence[Message], batch: int) -> Entry:
     for progress in [message.body for message in messages if isinstance(message.body, StageProgress)]:
         if progress.stage == plan.stages[-1].number:
             silence = shown_ranges(progress.silence)
-            entry |= {"markers": progress.markers, "complete": progress.complete, "silence": silence}
+            markers = shown_ranges(progress.markers.ranges)
+            entry |= {"markers": markers, "complete": progress.complete, "silence": silence}
     return entry
+
+
+def runs_in(entry: Entry) -> MarkerRuns:
+    """The markers of an entry."""
+    return MarkerRuns(read_ranges(entry["markers"]))
 
 
 def entry_messages(contents: Contents, entry: Entry, kernel: ChannelKernel) -> Iterator[Message]:
@@ -70,4 +78,4 @@ def entry_messages(contents: Contents, entry: Entry, kernel: ChannelKernel) -> I
             columns = [c.cast(f.type) for c, f in zip(part.columns, schema, strict=True)]
             yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))
         else:
-            yield from kernel.markers(part["markers"], part["complete"], read_ranges(part["silence"]))
+            yield from kernel.markers(runs_in(part), part["complete"], read_ranges(part["silence"]))

@@ -33,12 +33,13 @@ from tracetypes.compiler.columns.batches import END, schema_of_rows
 from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.store.channel import markers_of
+from tracetypes.compiler.store.channel import markers_of, runs_in
 from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
 from tracetypes.compiler.store.small_files import read_json, writable, write_json, write_synced
 from tracetypes.errors import RunError
 from tracetypes.results import GateReport
+from tracetypes.silence import shown_ranges
 
 __all__ = ["GateChannel", "GateOutput", "last_record", "of_machine", "outside_of"]
 
@@ -242,10 +243,11 @@ class GateOutput(ChannelOutput):
         """Decide, and write the record."""
         kernel = self.kernel = self.kernel or self._resume(batch)
         entry, executed = markers_of(self.plan, messages, batch), kernel.state.execution
-        passed = kernel.step(self.held, self._pieces(messages, batch), entry["markers"], complete=entry["complete"])
+        passed = kernel.step(self.held, self._pieces(messages, batch), runs_in(entry), complete=entry["complete"])
         lines: list[dict[str, Any]] = []
         if passed.markers or entry["complete"]:
-            lines = [entry | {"markers": passed.markers}, *({"file": str(file)} for file in self._files_of(passed, batch))]
+            shown = shown_ranges(passed.markers.ranges)
+            lines = [entry | {"markers": shown}, *({"file": str(file)} for file in self._files_of(passed, batch))]
         if kernel.state.execution != executed and kernel.container.remembers:
             self.then = f"{batch:08d}.then"
             _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))

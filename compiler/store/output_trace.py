@@ -12,7 +12,8 @@ from tracetypes.compiler.columns.batches import from_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, Rows, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import reasons, texts
-from tracetypes.markers import Marker
+from tracetypes.interpreter import woven
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.trace import Element, Item, StreamType, Trace
 
 __all__ = ["Answer", "Collector"]
@@ -33,7 +34,7 @@ class Collector:
 
     plan: Plan
     items: list[tuple[int, int, int, Item]] = attrs.Factory(list)
-    markers: list[int] = attrs.Factory(list)
+    markers: MarkerRuns = NO_MARKERS
     late: list[tuple[str, str, str]] = attrs.Factory(list)
     rejects: list[tuple[str, str, str]] = attrs.Factory(list)
     newest: dict[str, list[int | None]] = attrs.Factory(dict)
@@ -48,7 +49,7 @@ class Collector:
             case StageProgress() as progress:
                 self.newest.update(progress.newest)
                 if progress.stage == self.plan.stages[-1].number:
-                    self.markers.extend(progress.markers)
+                    self.markers |= progress.markers
             case SideRows(holds, source) as some:
                 side_rows = self.late if holds == "late" else self.rejects
                 side_rows += zip(repeat(source), reasons(some), texts(some))
@@ -66,7 +67,6 @@ class Collector:
 
     def answer(self, stream: StreamType) -> Answer:
         """The answer so far."""
-        elements: list[tuple[int, int, int, int, Element]] = [(e, 0, p, n, item) for e, p, n, item in self.items]
-        elements += [(end, 1, 0, 0, Marker(end)) for end in self.markers]
-        elements.sort(key=lambda one: one[:4])
-        return Answer(Trace(stream, tuple(one[4] for one in elements)), self.late, self.rejects)
+        placed = sorted(self.items, key=lambda one: one[:3])
+        items = woven(((end, item) for end, _, _, item in placed), self.markers)
+        return Answer(Trace(stream, items), self.late, self.rejects)

@@ -45,6 +45,7 @@ from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
+from tracetypes.marker_runs import MarkerRuns
 
 __all__ = ["FileOutput", "MemoryOutput", "NoOutput", "TableOutput", "TopicOutput", "open_output"]
 
@@ -173,7 +174,7 @@ class TopicOutput(Output):
         self.side_outputs.take(messages, batch, frontiers, Path())
         last = self.plan.stages[-1].number
         progress = [message.body for message in messages if isinstance(message.body, StageProgress)]
-        markers = [marker for one in progress if one.stage == last for marker in one.markers]
+        markers = MarkerRuns(runs for one in progress if one.stage == last for runs in one.markers.ranges)
         self.topic.put(batch, items_of(self.plan, messages), markers)
 
 

@@ -37,6 +37,7 @@ from tracetypes.compiler.spark.java import java_process
 from tracetypes.compiler.spark.run import run_program
 from tracetypes.compiler.spark.scripted import Crashes, Scripted, write_steps
 from tracetypes.compiler.spark.session import session
+from tracetypes.compiler.store.channel import runs_in
 from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs
 from tracetypes.compiler.store.output_trace import Collector
@@ -190,7 +191,7 @@ def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
                 if "file" in line:
                     collector.table(pq.read_table(line["file"]).combine_chunks())
                 else:
-                    collector.markers.extend(line["markers"])
+                    collector.markers |= runs_in(line)
         traces[segment.name] = collector.answer(plan.region.stream).trace
     return traces
 

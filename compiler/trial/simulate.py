@@ -32,6 +32,7 @@ from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Gate
 from tracetypes.parsing import Row
@@ -162,7 +163,7 @@ class ChannelStep:
     """What one step of a segment puts into its channel."""
 
     rows: list[Any]
-    markers: list[int]
+    markers: MarkerRuns
     complete: bool
     silence: Silence = NO_SILENCE
 
@@ -173,7 +174,7 @@ class ChannelStep:
         progress = [m.body for m in messages if isinstance(m.body, StageProgress)]
         for last in [one for one in progress if one.stage == plan.stages[-1].number]:
             return cls(rows, last.markers, last.complete, last.silence)
-        return cls(rows, [], False)
+        return cls(rows, NO_MARKERS, False)
 
 
 def _cut_all(inputs: Mapping[str, Sequence[Sequence[Any]]], steps: int, chance: random.Random) -> Cut:

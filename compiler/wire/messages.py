@@ -34,7 +34,8 @@ from tracetypes.compiler.runtime.messages import (
     Verified,
 )
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
-from tracetypes.silence import ranges_of, read_ranges, shown_ranges
+from tracetypes.marker_runs import MarkerRuns
+from tracetypes.silence import read_ranges, shown_ranges
 
 __all__ = ["EncodedBody", "Kind", "MessageRow", "decode", "encode", "from_frames", "to_frame"]
 
@@ -140,13 +141,12 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
 
 def _shown(body: Markers | StageProgress) -> dict[str, Any]:
     """The fields of a message that has markers: runs of them, and silences, as three numbers each."""
-    runs = shown_ranges(ranges_of(body.markers))
-    return attrs.asdict(body, recurse=False) | {"markers": runs, "silence": shown_ranges(body.silence)}
+    shown = {"markers": shown_ranges(body.markers.ranges), "silence": shown_ranges(body.silence)}
+    return attrs.asdict(body, recurse=False) | shown
 
 
 def _read(head: dict[str, Any]) -> dict[str, Any]:
-    markers = [marker for one in read_ranges(head["markers"]) for marker in one]
-    return head | {"markers": markers, "silence": read_ranges(head["silence"])}
+    return head | {"markers": MarkerRuns(read_ranges(head["markers"])), "silence": read_ranges(head["silence"])}
 
 
 def decode(group: int, kind: int, header: bytes, payload: Payload) -> Message:
@@ -178,7 +178,8 @@ def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
         case Kind.FILE:
             return File(_holds(head["kind"]), head["source"], head["name"], head["count"])
         case Kind.PROGRESS:
-            return StageProgress(**_read(head))
+            jumps = tuple((source, tuple(jump)) for source, jump in head["jumps"])
+            return StageProgress(**_read(head) | {"jumps": jumps})
         case Kind.METRICS:
             return Metrics(**head)
         case Kind.VERIFIED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tracetypes.elements import elements
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import merge_channels
 from tracetypes.laws.law import advice_on_floats, message_of
@@ -43,7 +44,7 @@ def keeps_keys_apart(subject: Subject, stream: Elements, law: str) -> LawBroken 
     keys = list(dict.fromkeys(item.key for item in items_in(stream)))
     markers = [element for element in stream if isinstance(element, Marker)]
     runs = [subject.run([e for e in stream if isinstance(e, Marker) or e.key == key]) for key in keys]
-    apart = tuple(merge_channels([markers, *runs], True, None))
+    apart: tuple[Element, ...] = tuple(elements(merge_channels([markers, *runs], True, None)))
     if subject.equal(together, apart):
         return None
     subject.run(stream)

@@ -14,14 +14,19 @@ from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
 from tracetypes.laws.subject import Abandon, Collector, Subject, items_in, text_of
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit
+from tracetypes.pauses import catch_up
 from tracetypes.records import show
 from tracetypes.silence import blocks_of
+from tracetypes.templates import overrides
 from tracetypes.trace import Element, Item, blocks
 
 __all__ = ["Timed", "answers_panes", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
 
 LATER: Final = (1, 2, 3, 10, 100, 10_000, 1_000_000)
 """More silent blocks, by their distance from those that the operator lingers for."""
+
+WHEN: Final = {"next_due": "does anything", "next_emission": "may emit"}
+"""Methods that say which markers matter to a key without items, and for what."""
 
 MOST: Final = 300
 """A silence of more blocks is not tried."""
@@ -96,26 +101,29 @@ def speaks_no_longer(
 
 
 def says_when_it_is_due(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
-    """Without the markers before ``next_due`` an ordered operator emits the same."""
+    """Without the markers before ``next_due`` an ordered operator emits the same; and with the last of those before
+    ``next_emission``."""
     linger = subject.op.linger()
     count = min(blocks_of(linger, _period(linger)), MOST)
     whole = [*stream, *_silence(stream, _period(linger), count)]
-    visited, left_out = (_run(subject, whole, skipping=skipping) for skipping in (False, True))
-    if subject.equal(visited, left_out):
-        return None
-    return LawBroken(
-        "TT314",
-        message_of(
-            f"{subject.name}: next_due is defined, but a marker before it matters",
-            law,
-            [
-                ("items", text_of(whole)),
-                ("at each marker", text_of([one for one in visited if isinstance(one, Item)])),
-                ("when due", text_of([one for one in left_out if isinstance(one, Item)])),
-            ],
-        ),
-        fix="let next_due return the earliest time of a marker at which on_marker does anything; or do not define it",
-    )
+    visited = _run(subject, whole)
+    for method, what in ((name, what) for name, what in WHEN.items() if overrides(subject.op, name)):
+        left_out = _run(subject, whole, method)
+        if not subject.equal(visited, left_out):
+            return LawBroken(
+                "TT314",
+                message_of(
+                    f"{subject.name}: {method} is defined, but a marker before it matters",
+                    law,
+                    [
+                        ("items", text_of(whole)),
+                        ("at each marker", text_of([one for one in visited if isinstance(one, Item)])),
+                        ("when due", text_of([one for one in left_out if isinstance(one, Item)])),
+                    ],
+                ),
+                fix=f"let {method} return the earliest time of a marker at which on_marker {what}; or do not define it",
+            )
+    return None
 
 
 def answers_whole_windows(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
@@ -208,28 +216,34 @@ def _in_blocks(stream: Elements) -> Iterable[tuple[int, Item]]:
             number += 1
 
 
-def _run(subject: Subject, stream: Sequence[Element], *, skipping: bool) -> Elements:
-    """Runs an ordered operator; ``skipping``: without the markers at which a key without items is not due."""
+def _run(subject: Subject, stream: Sequence[Element], method: str | None = None) -> Elements:
+    """Runs an ordered operator; without the markers before the time that a ``method`` says of a key without items."""
     subject.world.reset()
     op, emitter = subject.op, Collector(subject.op, subject.gives)
     states: dict[Any, Any] = {}
     touched: set[Any] = set()
+    last: Marker | None = None
     for item in copied(list(stream)):
         at = repr(item)
         if isinstance(item, Marker):
             for key in states:
-                if skipping and key not in touched:
-                    due = call_operator(op, "next_due", show(key), op.next_due, states[key], key)
+                if method is not None and key not in touched:
+                    due = call_operator(op, method, show(key), getattr(op, method), states[key], key)
                     if due is None or due > item.micros:
                         continue
                 emit = partial(emitter.pair, key)
+                if last is not None and method == "next_emission" and key not in touched:
+                    states[key] = call_operator(op, "on_marker", at, catch_up, op, states[key], key, last, emit)
                 states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, item, emit)
             touched.clear()
             emitter.out.append(item)
+            last = item
         else:
             if item.key not in states:
                 states[item.key] = call_operator(op, "initial_state", at, op.initial_state)
             emit = partial(emitter.pair, item.key)
+            if last is not None and method == "next_emission" and item.key not in touched:
+                states[item.key] = call_operator(op, "on_marker", at, catch_up, op, states[item.key], item.key, last, emit)
             states[item.key] = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
             touched.add(item.key)
     return tuple(emitter.out)
