@@ -28,7 +28,10 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
+from tracetypes.nodes import RowPosition
 from tracetypes.schemas import show_type
+from tracetypes.sort_keys import Orderable
+from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.periods import periods_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.windows import seconds_as_micros
@@ -37,15 +40,20 @@ from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 __all__ = [
     "AsOf",
     "AsOfJoin",
+    "AsOfJoinInOrder",
     "Either",
     "FromLeft",
+    "FromOrdered",
     "FromRight",
+    "InOrder",
     "IntervalJoin",
     "Joined",
+    "TagInOrder",
     "Times",
     "asof_join",
     "by_time",
     "one_period",
+    "order_of",
     "tagged",
     "time_of",
 ]
@@ -56,6 +64,7 @@ V = TypeVar("V")
 R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
+E = TypeVar("E")
 
 
 @attrs.frozen
@@ -70,6 +79,13 @@ class FromRight(Generic[B]):
     """An item of the right stream."""
 
     value: B
+
+
+@attrs.frozen
+class FromOrdered(FromRight[B]):
+    """An item of a right stream that is ordered. ``position``: its place among those of its key and block."""
+
+    position: int
 
 
 @attrs.frozen
@@ -89,50 +105,91 @@ class AsOf(Generic[A, B]):
 
 
 Either: TypeAlias = FromLeft[A] | FromRight[B]
+InOrder: TypeAlias = FromLeft[A] | FromOrdered[B]
 _OWN: Final[Any] = V
 
 
-def _either(left: Any, right: Any) -> Any:
+def _either(left: Any, right: Any, of_right: Any = FromRight) -> Any:
     of_left: Any = FromLeft
-    of_right: Any = FromRight
     return of_left[left] | of_right[right]
 
 
 @attrs.frozen
 class Tag(OpStateless[K, V, K, R]):
     """Say of an item which stream it is from. ``side`` is :class:`FromLeft` or :class:`FromRight`, ``other`` the type of
-    the values of the other stream, ``word`` the function that joins them."""
+    the values of the other stream, ``word`` the function that joins them, ``right`` the class of right items."""
 
     side: Any
     other: Any
     word: str = attrs.field(default="join", eq=False)
+    right: Any = FromRight
 
     def _name(self) -> str:
         return self.word
 
     def type_arguments(self) -> Mapping[str, Any]:
-        return {"R": _either(_OWN, self.other) if self.side is FromLeft else _either(self.other, _OWN)}
+        own = (_OWN, self.other) if self.side is FromLeft else (self.other, _OWN)
+        return {"R": _either(*own, self.right)}
 
     def on_item(self, key: K, value: V, emit: Emit[K, R]) -> None:
         emit(key, self.side(value))
 
 
 @attrs.frozen
+class TagInOrder(OpKeyedOrdered[K, V, R, int]):
+    """:class:`Tag` of an ordered right stream. The state counts the items of the key in the block. ``other``: the type of the
+    values of the left stream."""
+
+    other: Any
+    word: str = attrs.field(default="join", eq=False)
+
+    forgets_idle = True
+
+    def _name(self) -> str:
+        return self.word
+
+    def type_arguments(self) -> Mapping[str, Any]:
+        return {"R": _either(self.other, _OWN, FromOrdered)}
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: K, value: V, emit: EmitValue[Any]) -> int:
+        emit(FromOrdered(value, state))
+        return state + 1
+
+    def on_marker(self, state: int, key: K, marker: Marker, emit: EmitValue[Any]) -> int:
+        return 0
+
+
+@attrs.frozen
 class Times(Generic[A, B]):
-    """Event time of the items of both sides in microseconds."""
+    """Event time of the items of both sides in microseconds. ``order``: of right items of one time, if it is said; their position
+    for :data:`ROW_POSITION`."""
 
     left: Callable[[A], Time]
     right: Callable[[B], Time]
     unit: TimeUnit
+    order: Callable[[B], Orderable] | RowPosition | None = None
+
+    @property
+    def by_position(self) -> bool:
+        """Whether right items have a position."""
+        return isinstance(self.order, RowPosition)
 
     def of(self, value: Either[A, B]) -> int:
         """Of an item of either side."""
         time = self.left(value.value) if isinstance(value, FromLeft) else self.right(value.value)
         return micros_from(time, self.unit)
 
-    def __call__(self, value: Either[A, B]) -> tuple[int, bool]:
-        """The order in which both joins need items: at equal times right before left."""
-        return self.of(value), isinstance(value, FromLeft)
+    def __call__(self, value: Either[A, B]) -> tuple[Orderable, ...]:
+        """The order in which both joins need items: at equal times right before left, and right items as :attr:`order` says."""
+        place = self.of(value), isinstance(value, FromLeft)
+        if self.order is None:
+            return place
+        if isinstance(value, FromLeft):
+            return (*place, 0)
+        return (*place, value.position if isinstance(value, FromOrdered) else self.order(value.value))  # type: ignore[operator]
 
 
 time_of: Final = itemgetter(0)
@@ -190,7 +247,7 @@ Known: TypeAlias = tuple[int, B] | None
 
 
 @attrs.frozen
-class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
+class _AsOfJoin(OpKeyedOrdered[K, E, AsOf[A, B], Known[B]]):
     """See :func:`asof_join`. ``tolerance``: microseconds. The state is the latest right item."""
 
     _word = "asof_join"
@@ -203,7 +260,7 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
     def initial_state(self) -> Known[B]:
         return None
 
-    def on_item(self, state: Known[B], key: K, value: Either[A, B], emit: EmitValue[AsOf[A, B]]) -> Known[B]:
+    def on_item(self, state: Known[B], key: K, value: Any, emit: EmitValue[AsOf[A, B]]) -> Known[B]:
         time = self.times.of(value)
         if isinstance(value, FromRight):
             return (time, value.value) if state is None or time >= state[0] else state
@@ -222,6 +279,16 @@ class AsOfJoin(OpKeyedOrdered[K, Either[A, B], AsOf[A, B], Known[B]]):
         return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
 
 
+@attrs.frozen
+class AsOfJoin(_AsOfJoin[K, Either[A, B], A, B]):
+    """See :func:`asof_join`."""
+
+
+@attrs.frozen
+class AsOfJoinInOrder(_AsOfJoin[K, InOrder[A, B], A, B]):
+    """See :func:`asof_join`: of a right stream that is ordered."""
+
+
 @overload
 def asof_join(
     left: Stream[U[K, A]],
@@ -231,6 +298,18 @@ def asof_join(
     right_time: Callable[[B], Time],
     tolerance: Span | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
+) -> Stream[O[K, AsOf[A, B]]]: ...
+@overload
+def asof_join(
+    left: Stream[U[K, A]],
+    right: Stream[O[K, B]],
+    *,
+    left_time: Callable[[A], Time],
+    right_time: Callable[[B], Time],
+    tolerance: Span | None = None,
+    unit: TimeUnit = "s",
+    order: RowPosition,
 ) -> Stream[O[K, AsOf[A, B]]]: ...
 @overload
 def asof_join(
@@ -241,6 +320,7 @@ def asof_join(
     right_time: Callable[[B], Time],
     tolerance: Span | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
 ) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
 def asof_join(
     left: Stream[U[K, A]],
@@ -250,15 +330,19 @@ def asof_join(
     right_time: Callable[[B], Time],
     tolerance: Span | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | RowPosition | None = None,
 ) -> Stream[Any]:
     """Each left item with the latest right item of its key at or before its time; with None when there is none.
 
     ``tolerance`` (seconds or a timedelta): a right item that is older than that is none. Of several right items of one time
-    the last in the canonical order of values counts. ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
+    the last by ``order`` counts: a function of the value, such as a sequence number, or :data:`~tracetypes.ROW_POSITION` for
+    their place in an ordered stream. Without it, and where it is equal, the canonical order of values decides.
+    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
     :func:`tracetypes.every`. Left items are emitted in their own block, in the order of their times. What is promised about
     items in different blocks: see the module.
 
-    Raises :class:`UsageError` ``TT121`` for a negative tolerance and for sources of different periods.
+    Raises :class:`UsageError` ``TT121`` for a negative tolerance, an ``order`` that is no function, or sources of different
+    periods.
 
     >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
     >>> left = flow.source("left", U[str, int], markers=markers)
@@ -269,15 +353,21 @@ def asof_join(
     >>> [item.value for item in interpret_rows(check(flow), rows)[0]["known"].items if isinstance(item, Item)]
     [AsOf(left=3, right=1), AsOf(left=12, right=11)]
     """
-    times = Times(left_time, right_time, unit)
-    op: AsOfJoin[K, A, B] = AsOfJoin(times, None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0))
+    times = Times(left_time, right_time, unit, order_of("asof_join", order))
+    within = None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0)
+    op: Any = (AsOfJoinInOrder if times.by_position else AsOfJoin)(times, within)
     return extend(by_time(left, right, times, "asof_join"), op)
 
 
 def by_time(left: Stream[U[K, A]], right: Stream[U[Any, B]], times: Times[A, B], word: str) -> Stream[Any]:
     """Both streams, tagged and in the order of time."""
     one_period(left, right)
-    return tagged(left, right, word).through(sort(by=times))
+    return tagged(left, right, word, in_order=times.by_position).through(sort(by=times))
+
+
+def order_of(caller: str, order: object) -> Any:
+    """``order`` itself. Raises :class:`UsageError` ``TT121`` if it is no function."""
+    return order if isinstance(order, RowPosition) else function_or_none(caller, order)
 
 
 def one_period(left: Stream[Any], right: Stream[Any]) -> None:
@@ -292,9 +382,11 @@ def one_period(left: Stream[Any], right: Stream[Any]) -> None:
         )
 
 
-def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]], word: str) -> Stream[U[K, Either[A, B]]]:
-    """Both streams in one, each item with its side. ``word``: the function that joins them. Raises :class:`UsageError` ``TT102``
-    for keys of two types."""
+def tagged(
+    left: Stream[U[K, A]], right: Stream[U[Any, B]], word: str, *, in_order: bool = False
+) -> Stream[U[K, Either[A, B]]]:
+    """Both streams in one, each item with its side. ``word``: the function that joins them. ``in_order``: right items get their
+    position, which the check refuses where they have no order. Raises :class:`UsageError` ``TT102`` for keys of two types."""
     keys = [edge.key for edge in (edge_of(left), edge_of(right)) if edge is not None]
     if len(keys) == 2 and keys[0] != keys[1]:
         raise UsageError(
@@ -302,10 +394,12 @@ def tagged(left: Stream[U[K, A]], right: Stream[U[Any, B]], word: str) -> Stream
             f"{word}: the keys of the left stream are {show_type(keys[0])}, those of the right one {show_type(keys[1])}",
             fix="key both by values of one type, with key= of the source or .through(key_by(..., to=...))",
         )
+    of_right = FromOrdered if in_order else FromRight
     sides: list[Stream[Any]] = []
     for side, stream, partner in ((FromLeft, left, right), (FromRight, right, left)):
         some: Any = stream
         edge = edge_of(partner)
-        op: Any = Tag(side, Any if edge is None else edge.value, word)
+        other: Any = Any if edge is None else edge.value
+        op: Any = TagInOrder(other, word) if in_order and side is FromRight else Tag(side, other, word, of_right)
         sides.append(extend(some, op))
     return merge(*sides)

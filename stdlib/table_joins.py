@@ -14,20 +14,23 @@ import attrs
 
 from tracetypes.check import edge_of
 from tracetypes.edges import O, U
-from tracetypes.graph import Stream, extend, sort
+from tracetypes.graph import Stream, extend
 from tracetypes.markers import Time, TimeUnit
+from tracetypes.nodes import RowPosition
+from tracetypes.sort_keys import Orderable
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.join_kinds import how_of, result_of
-from tracetypes.stdlib.joins import Either, FromRight, Joined, Times, one_period, tagged
+from tracetypes.stdlib.joins import Either, FromRight, InOrder, Joined, Times, by_time, order_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
-__all__ = ["TableHow", "TableJoin", "table_join"]
+__all__ = ["TableHow", "TableJoin", "TableJoinInOrder", "table_join"]
 
 K = TypeVar("K")
 L = TypeVar("L")
 A = TypeVar("A")
 B = TypeVar("B")
+E = TypeVar("E")
 R = TypeVar("R")
 
 TableHow: TypeAlias = Literal["inner", "left", "semi", "anti"]
@@ -37,14 +40,14 @@ Row: TypeAlias = tuple[int, B] | None
 
 
 @attrs.frozen
-class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
+class _TableJoin(OpKeyedOrdered[K, E, R, Row[B]]):
     """See :func:`table_join`. The state is the row. A key without a row is forgotten."""
 
     _word = "table_join"
 
     forgets_idle = True
 
-    times: Times[A, B]
+    times: Times[Any, B]
     deleted: Callable[[B], bool] | None = None
     how: TableHow = "inner"
     joined: Any = None
@@ -55,7 +58,7 @@ class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
     def initial_state(self) -> Row[B]:
         return None
 
-    def on_item(self, state: Row[B], key: K, value: Either[A, B], emit: EmitValue[R]) -> Row[B]:
+    def on_item(self, state: Row[B], key: K, value: Any, emit: EmitValue[R]) -> Row[B]:
         time = self.times.of(value)
         if isinstance(value, FromRight):
             if state is not None and time < state[0]:
@@ -74,6 +77,16 @@ class TableJoin(OpKeyedOrdered[K, Either[A, B], R, Row[B]]):
         return state
 
 
+@attrs.frozen
+class TableJoin(_TableJoin[K, Either[A, B], R, B]):
+    """See :func:`table_join`."""
+
+
+@attrs.frozen
+class TableJoinInOrder(_TableJoin[K, InOrder[A, B], R, B]):
+    """See :func:`table_join`: with a table that is ordered."""
+
+
 @overload
 def table_join(
     left: Stream[U[K, A]],
@@ -84,6 +97,21 @@ def table_join(
     table_time: Callable[[B], Time],
     deleted: Callable[[B], bool] | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
+) -> Stream[O[K, Joined[A, B]]]: ...
+
+
+@overload
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[O[K, B]],
+    *,
+    how: Literal["inner"] = "inner",
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+    order: RowPosition,
 ) -> Stream[O[K, Joined[A, B]]]: ...
 
 
@@ -97,6 +125,21 @@ def table_join(  # type: ignore[overload-overlap]
     table_time: Callable[[B], Time],
     deleted: Callable[[B], bool] | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
+) -> Stream[O[K, Joined[A, B | None]]]: ...
+
+
+@overload
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[O[K, B]],
+    *,
+    how: Literal["left"],
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+    order: RowPosition,
 ) -> Stream[O[K, Joined[A, B | None]]]: ...
 
 
@@ -110,6 +153,21 @@ def table_join(  # type: ignore[overload-overlap]
     table_time: Callable[[B], Time],
     deleted: Callable[[B], bool] | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
+) -> Stream[O[K, A]]: ...
+
+
+@overload
+def table_join(
+    left: Stream[U[K, A]],
+    table: Stream[O[K, B]],
+    *,
+    how: Literal["semi", "anti"],
+    left_time: Callable[[A], Time],
+    table_time: Callable[[B], Time],
+    deleted: Callable[[B], bool] | None = None,
+    unit: TimeUnit = "s",
+    order: RowPosition,
 ) -> Stream[O[K, A]]: ...
 
 
@@ -123,6 +181,7 @@ def table_join(
     table_time: Callable[[B], Time],
     deleted: Callable[[B], bool] | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | None = None,
 ) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
 
 
@@ -135,13 +194,15 @@ def table_join(
     table_time: Callable[[B], Time],
     deleted: Callable[[B], bool] | None = None,
     unit: TimeUnit = "s",
+    order: Callable[[B], Orderable] | RowPosition | None = None,
 ) -> Stream[Any]:
     """Each left item with the row that the table has for its key at the item's time.
 
     ``table``: changes, each the new row of its key. ``deleted`` says of a change that it removes the row instead. A change counts
     for the items of its own time and for later ones. **Only later items see a change or a delete**: what was emitted stays as it
-    is. Of several changes of one time the last in the canonical order of values counts. Items before the first change of their
-    key, and behind a delete, have no row.
+    is. Of several changes of one time the last by ``order`` counts: a function of the change, such as its number in the log, or
+    :data:`~tracetypes.ROW_POSITION` for its place in an ordered stream. Without it, and where it is equal, the canonical order of
+    values decides. Items before the first change of their key, and behind a delete, have no row.
 
     ``how``: ``"inner"`` emits ``Joined[A, B]`` for items with a row, ``"left"`` ``Joined[A, B | None]`` for all, ``"semi"`` the
     items with a row, and ``"anti"`` those without. Rows without items are never emitted, so there is neither ``"right"`` nor
@@ -150,7 +211,8 @@ def table_join(
 
     The state of a key is its row, for as long as the table has it; a key without a row is forgotten. No marker visits a key.
 
-    Raises :class:`UsageError` ``TT121`` for another ``how`` and for sources of different periods.
+    Raises :class:`UsageError` ``TT121`` for another ``how``, a ``deleted`` or ``order`` that is no function, or sources of
+    different periods.
 
     >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
     >>> left = flow.source("left", U[str, int], markers=markers)
@@ -165,9 +227,8 @@ def table_join(
     """
     how_of(how, get_args(TableHow))
     function_or_none("table_join", deleted)
-    one_period(left, table)
     types = (edge_of(left), edge_of(table))
     results = result_of(how, *(Any if edge is None else edge.value for edge in types))
-    times = Times(left_time, table_time, unit)
-    op: Any = TableJoin(times, deleted, how, results)
-    return extend(tagged(left, table, "table_join").through(sort(by=times)), op)
+    times = Times(left_time, table_time, unit, order_of("table_join", order))
+    op: Any = (TableJoinInOrder if times.by_position else TableJoin)(times, deleted, how, results)
+    return extend(by_time(left, table, times, "table_join"), op)

@@ -91,6 +91,7 @@ def test_TT121_wrong_parameters_are_refused() -> None:
     wrong: list[tuple[Any, dict[str, Any], str]] = [
         (five, {"how": "full"}, "how is 'full'(?s:.)*without an item"),
         (five, {"deleted": True}, "table_join was given True"),
+        (five, {"order": "seq"}, "table_join was given 'seq'"),
         (six, {}, "markers every 5 s and 6 s"),
     ]
     for table, given, text in wrong:

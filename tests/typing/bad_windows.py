@@ -2,7 +2,7 @@
 
 import attrs
 
-from tracetypes import Dataflow, U, every, sort
+from tracetypes import ROW_POSITION, Dataflow, U, every, sort
 from tracetypes.stdlib import (
     asof_join,
     count,
@@ -80,5 +80,8 @@ flow.sink("mixed", equi_join(hub, prices, within=60))  # E: type-var "KeysOfTwoT
 flow.sink("row", table_join(hub, prices, left_time=ts, table_time=lambda p: p.ts))  # E: type-var "KeysOfTwoTypes[str, int]"
 table_join(hub, more, how="full", left_time=ts, table_time=lambda p: p.ts)  # E: call-overload "table_join"
 table_join(hub, more, left_time=ts, table_time=lambda p: p.at)  # E: attr-defined "at"
+table_join(hub, more, left_time=ts, table_time=lambda p: p.ts, order=ROW_POSITION)  # E: arg-type "table_join"
+table_join(hub, more, left_time=ts, table_time=lambda p: p.ts, order=lambda p: p.at)  # E: attr-defined "at"
+asof_join(hub, more, left_time=ts, right_time=lambda p: p.ts, order=ROW_POSITION)  # E: arg-type "asof_join"
 equi_join(hub, more, items=9)  # E: call-overload "equi_join"
 equi_join(hub, more, items=9, how="left", left_time=ts, right_time=lambda p: p.ts)  # E: call-overload "equi_join"

@@ -5,7 +5,7 @@ from typing import assert_type
 
 import attrs
 
-from tracetypes import Dataflow, O, Stream, U, every, sort
+from tracetypes import ROW_POSITION, Dataflow, O, Stream, U, every, sort
 from tracetypes.stdlib import (
     AsOf,
     Cluster,
@@ -117,6 +117,13 @@ maybe = table_join(hub, prices, how="left", left_time=lambda r: r.ts, table_time
 assert_type(maybe, Stream[O[str, Joined[Reading, Price | None]]])
 without = table_join(hub, prices, how="anti", left_time=lambda r: r.ts, table_time=lambda p: p.ts)
 assert_type(without, Stream[O[str, Reading]])
+log = prices.through(sort(by=lambda p: p.ts))
+in_log = table_join(hub, log, left_time=lambda r: r.ts, table_time=lambda p: p.ts, order=ROW_POSITION)
+assert_type(in_log, Stream[O[str, Joined[Reading, Price]]])
+by_number = table_join(hub, log, how="left", left_time=lambda r: r.ts, table_time=lambda p: p.ts, order=lambda p: p.cents)
+assert_type(by_number, Stream[O[str, Joined[Reading, Price | None]]])
+of_log = asof_join(hub, log, left_time=lambda r: r.ts, right_time=lambda p: p.ts, order=ROW_POSITION)
+assert_type(of_log, Stream[O[str, AsOf[Reading, Price]]])
 assert_type(equi_join(hub, prices, within=60), Stream[U[str, Joined[Reading, Price]]])
 assert_type(equi_join(hub, prices, blocks=6, how="full"), Stream[U[str, Joined[Reading | None, Price | None]]])
 assert_type(equi_join(hub, prices, blocks=6, how="semi"), Stream[U[str, Reading]])
