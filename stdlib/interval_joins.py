@@ -281,7 +281,9 @@ def interval_join(
     back, ahead = (seconds_as_micros(name, one, -(2**62)) for name, one in (("before", before), ("after", after)))
     if back + ahead < 0:
         raise UsageError(
-            "TT121", f"no time lies within [-{before}, +{after}]", fix="give before and after whose sum is not negative"
+            "TT121",
+            f"no time lies within [{-back / 1_000_000:+g} s, {ahead / 1_000_000:+g} s]",
+            fix="give before and after whose sum is not negative",
         )
     times = Times(left_time, right_time, unit)
     op: Any

@@ -227,7 +227,8 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     verb = "stopped" if result.stopped else "done"
     outputs = ", ".join(map(_short, job.paths.values()))
     epochs = counted(result.epochs, "micro-batch", "micro-batches")
-    say.line(f"{verb}: {counted(result.rows, 'row')} in {epochs}, {result.seconds:.1f} s; output in {outputs}")
+    seconds = sum(result.spent.values())
+    say.line(f"{verb}: {counted(result.rows, 'row')} in {epochs}, {seconds:.1f} s; output in {outputs}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
     if say.terminal and (hint := job.engine.hint()):
         say.line(hint)
@@ -297,7 +298,7 @@ def _state(arguments: argparse.Namespace) -> int:
 
 def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
     """Prints a line for each micro-batch. A query that answers only late items or rejects still reads all rows, and one
-    that reads what another query has read reports none of them, so its line counts the rows that it writes."""
+    that reads what another query has read or sent reports none of them, so their lines count the rows that they write."""
     from tracetypes.compiler.plan.plan import FromSource
     from tracetypes.compiler.store.metrics import instant
 
@@ -308,7 +309,8 @@ def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
     }
 
     def on_batch(batch: Batch) -> None:
-        rows = f"{counted(batch.written, 'row')} written" if batch.query in beside else counted(batch.rows, "row")
+        writes = batch.query in beside or (batch.written and not batch.rows)
+        rows = f"{counted(batch.written, 'row')} written" if writes else counted(batch.rows, "row")
         marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
         markers = "marker" if batch.markers == 1 else "markers"
         aside = "".join(

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from urllib.parse import SplitResult, urlsplit
+
 import attrs
 
-__all__ = ["EndpointIdentity"]
+__all__ = ["EndpointIdentity", "parts_of_address"]
+
+
+def parts_of_address(text: str) -> SplitResult:
+    """The parts of an address. None of them if it cannot be taken apart, as where a bracket stays open."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+
 
 @attrs.frozen
 class EndpointIdentity:

@@ -8,8 +8,9 @@ from pathlib import Path, PurePath
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tracetypes.errors import RunError
+from tracetypes.records import is_utf8
 
-__all__ = ["ORDERS", "Order", "by_name", "files_of"]
+__all__ = ["ORDERS", "Order", "by_name", "files_of", "readable_name"]
 
 Order: TypeAlias = Literal["name", "modified", "time"]
 """In which order files are read that are found together: by name, modification time, or the least event time in them."""
@@ -21,6 +22,14 @@ def by_name(path: str) -> Any:
     """What sorts paths as people do: a directory after the other, and numbers in names as numbers (``part-2``, ``part-10``)."""
     parts = (re.findall("[0-9]+|[^0-9]", part) for part in PurePath(path).parts)
     return [[(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in part] for part in parts], path
+
+
+def readable_name(path: str) -> str:
+    """The path itself. Raises :class:`RunError` ``TT208`` if it is not UTF-8: it could not be written down."""
+    if is_utf8(path):
+        return path
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    raise RunError("TT208", f"{shown} cannot be read: its name is not UTF-8", fix="rename it")
 
 
 def files_of(source: str, path: str) -> list[str]:
@@ -55,4 +64,4 @@ def files_of(source: str, path: str) -> list[str]:
             f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
             fix="rename it: no ':'",
         )
-    return [str(p) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
+    return [readable_name(str(p)) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]

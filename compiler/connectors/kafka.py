@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import attrs
 
+from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.compiler.connectors.fencing import another_driver, another_one
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
@@ -56,7 +57,7 @@ class Address:
     @classmethod
     def of(cls, text: str) -> Address:
         """An address from text. Raises :class:`UsageError` ``TT402``, and ``TT401`` if the client is not installed."""
-        parts = urlsplit(text)
+        parts = parts_of_address(text)
         topic, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
         config, records, idle = (options.pop(name, None) for name in ("config", "records", "idle"))
         wrong = (records and not _is_count(records)) or (idle is not None and not _is_span(idle))

@@ -15,11 +15,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import ClassVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import attrs
 
 from tracetypes.compiler.connectors.arrivals import BYTES, ROWS, Arrivals, Part, reason
+from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Parquet
@@ -57,7 +58,7 @@ class SocketAddress:
     @classmethod
     def of(cls, text: str) -> SocketAddress:
         """An address from text. Raises :class:`UsageError` ``TT402``."""
-        parts, port = urlsplit(text), None
+        parts, port = parts_of_address(text), None
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         rows, remote = options.pop("rows", str(ROWS)), options.pop("remote", "no")
         with suppress(ValueError):

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import attrs
 
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part, reason
+from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.errors import RunError, UsageError
 from tracetypes.redaction import conceal
 from tracetypes.sources import record_reader
@@ -61,7 +62,7 @@ class MqttAddress:
     def of(cls, text: str, *, reads: bool = True) -> MqttAddress:
         """An address from text; of a source it must have a client. Raises :class:`UsageError` ``TT402``, and ``TT401`` if
         paho-mqtt is not installed."""
-        parts, port = urlsplit(text), None
+        parts, port = parts_of_address(text), None
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         client, qos, topic = options.pop("client", ""), options.pop("qos", "1"), unquote(parts.path.removeprefix("/"))
         if parts.password:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime as dt
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import signed
 from tracetypes.compiler.columns.batches import END, POSITION
+from tracetypes.conformance import micros_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
@@ -50,11 +52,27 @@ class VisibleColumns:
             columns = [column.cast(signed(column.type)) for column in columns]
         if self.marker is not None:
             names.append(self.marker)
-            columns.append(batch.column(END).cast(pa.timestamp("us", "UTC")))
+            columns.append(_as_times(self.marker, batch.column(END)))
         if self.position is not None:
             names.append(self.position)
             columns.append(batch.column(POSITION))
         return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+_YEARS: Final = tuple(map(micros_of, (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC))))
+
+
+def _as_times(name: str, ends: Any) -> Any:
+    """A column of markers. Raises :class:`RunError` ``TT209`` for a marker that no format has as a time."""
+    bounds = pc.min_max(ends).as_py()
+    for micros in bounds.values():
+        if micros is not None and not _YEARS[0] <= micros <= _YEARS[1]:
+            raise RunError(
+                "TT209",
+                f"the column {name!r} cannot hold a marker {micros} us after 1970: it lies outside the years 1 to 9999",
+                fix='leave marker= out, or see whether the times have another unit: every(..., unit="ms")',
+            )
+    return ends.cast(pa.timestamp("us", "UTC"))
 
 
 def open_sink_file(format: Format, path: str) -> SinkFile:

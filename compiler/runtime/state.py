@@ -10,7 +10,7 @@ from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Progress
 
-__all__ = ["OPEN", "StageState", "keys_held"]
+__all__ = ["OPEN", "StageState", "items_waiting", "keys_held"]
 
 OPEN: Final = 2**62
 """The end of a block whose marker has not come is ``OPEN`` and a number for link and part (sources with markers in band; late
@@ -31,6 +31,17 @@ class StageState:
     owners: dict[Any, int] = attrs.Factory(dict)
     """For ordered merges: which link, and which part of its source, each key comes from; see :class:`Owners`."""
     closed: int | None = None
+
+
+def items_waiting(state: StageState) -> int:
+    """How many items wait in open blocks. Those that are aggregated as they come do not."""
+    held = sum(len(ends) for ends, _, _ in state.tables)
+    for block in state.open_blocks.values():
+        if isinstance(block, tuple):  # keys and values
+            held += len(block[0])
+        elif isinstance(block, list):  # items with their places
+            held += len(block)
+    return held
 
 
 def keys_held(state: Any) -> int:

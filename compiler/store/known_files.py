@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from stat import S_ISREG
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, line_end, proof, size_and_time
+from tracetypes.compiler.connectors.files import readable_name
 from tracetypes.errors import RunError
 
 __all__ = ["KnownFile", "coverage", "cut", "looks", "lost_input", "stat_of", "walk"]
@@ -84,7 +86,7 @@ def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
         for name in sorted(files):
             stat = None if name.startswith(("_", ".")) else stat_of(os.path.join(directory, name))
             if stat is not None and S_ISREG(stat.st_mode):
-                yield os.path.join(directory, name), stat
+                yield readable_name(os.path.join(directory, name)), stat
 
 
 def stat_of(path: str) -> os.stat_result | None:
@@ -93,7 +95,15 @@ def stat_of(path: str) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix="change its permissions") from error
+        fix = _FIXES.get(error.errno or 0, "see the cause")
+        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix=fix) from error
+
+
+_FIXES: Final = {
+    errno.EACCES: "change its permissions",
+    errno.EPERM: "change its permissions",
+    errno.ELOOP: "remove the symbolic link, which leads to itself",
+}
 
 
 def looks(stat: os.stat_result) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
-from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.runtime.state import StageState, items_waiting
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_values import iso, plain, when
 from tracetypes.errors import counted
@@ -23,13 +23,14 @@ __all__ = ["StageSummary", "keys_of", "summaries"]
 @attrs.frozen
 class StageSummary:
     """The state of a stage. ``operators``: each with its number of keys, and whether it has them as columns in some key
-    group. ``sizes``: bytes by key group. ``open``: ends of the open blocks that hold something. ``closed``: the last
-    closed marker. ``keys``: some of the ``distinct`` keys."""
+    group. ``sizes``: bytes by key group. ``open``: ends of the open blocks that hold something. ``waiting``: items that wait in
+    them. ``closed``: the last closed marker. ``keys``: some of the ``distinct`` keys."""
 
     stage: StageAbout
     operators: tuple[tuple[str, int, bool], ...]
     sizes: Mapping[int, int]
     open: tuple[int, ...]
+    waiting: int
     closed: int | None
     distinct: int
     keys: tuple[Any, ...]
@@ -44,6 +45,7 @@ class StageSummary:
             "groups": [{"group": group, "bytes": size} for group, size in self.sizes.items()],
             "closed": None if self.closed is None else iso(self.closed),
             "open": [iso(end) for end in self.open],
+            "waiting": self.waiting,
             "keys": [plain(key) for key in self.keys],
         }
 
@@ -53,13 +55,15 @@ class StageSummary:
         closed = "no block closed yet" if self.closed is None else f"closed up to {when(self.closed)}"
         yield f"stage {self.stage.number}: {size:,} bytes in {counted(groups, 'key group')}, {closed}"
         for name, keys, columns in self.operators:
-            yield f"    {name}: {counted(keys, 'key')}{', as columns' if columns else ''}"
+            kept = "keeps nothing between blocks" if name == "SORT" else counted(keys, "key")
+            yield f"    {name}: {kept}{', as columns' if columns else ''}"
         if not self.operators:
             yield "    no operators: it closes blocks"
         if self.keys:
             yield f"    keys: {_listed([show(key) for key in self.keys], self.distinct)}"
         if self.open:
-            yield f"    open blocks, by their end: {_listed([when(end) for end in self.open[:limit]], len(self.open))}"
+            waiting = f"; {counted(self.waiting, 'item')} wait in them" if self.waiting else ""
+            yield f"    open blocks, by their end: {_listed([when(end) for end in self.open[:limit]], len(self.open))}{waiting}"
         lines = [f"{group}: {size:,}" for group, size in self.sizes.items()]
         yield f"    bytes by key group: {_listed(lines[:limit], len(lines))}"
 
@@ -75,11 +79,12 @@ def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, 
         counts = [0] * len(stage.operators)
         columns = [False] * len(stage.operators)
         ends: set[int] = set()
-        distinct, some = 0, list[Any]()
+        distinct, waiting, some = 0, 0, list[Any]()
         closed: list[int] = []
         for group, size, state in states(blobs, view, stage):
             sizes[group] = size
             ends |= _open(state)
+            waiting += items_waiting(state)
             closed += [] if state.closed is None else [state.closed]
             of_group: dict[Any, None] = {}
             for at, content in enumerate(state.operators):
@@ -94,6 +99,7 @@ def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, 
             operators=tuple(zip(stage.operators, counts, columns, strict=True)),
             sizes=dict(sorted(sizes.items())),
             open=tuple(sorted(ends)),
+            waiting=waiting,
             closed=max(closed, default=None),
             distinct=distinct,
             keys=tuple(some),

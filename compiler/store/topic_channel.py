@@ -21,12 +21,13 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.columns.batches import to_bytes
+from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, require_client
 from tracetypes.compiler.connectors.kafka_records import records
@@ -69,7 +70,7 @@ class Topics:
     @classmethod
     def of(cls, text: str) -> Topics:
         """From text. Raises :class:`UsageError` ``TT402``, and ``TT401`` if the client is not installed."""
-        parts = urlsplit(text)
+        parts = parts_of_address(text)
         prefix, options = unquote(parts.path.strip("/")), dict(parse_qsl(parts.query, keep_blank_values=True))
         config = options.pop("config", None)
         if (
