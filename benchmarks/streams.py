@@ -35,7 +35,9 @@ import pyarrow as pa
 from tracetypes import Dataflow, U, every
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.backend.run_request import RunRequest
-from tracetypes.compiler.connectors.line_streams import SocketAddress, socket_lines
+from tracetypes.compiler.connectors.line_streams import socket_lines
+from tracetypes.compiler.connectors.socket_address import SocketAddress
+from tracetypes.compiler.connectors.text_reader import SplitNotes
 from tracetypes.compiler.local.streams import lines_reader
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
@@ -142,8 +144,8 @@ def of_socket(rows: int) -> None:
     with sending(block, 1) as address:
         parts = receive(address, keep=True)
     read = lines_reader(leaf, None)
-    sum(1 for _ in read(parts))
-    measured("parse", BLOCK, lambda: sum(1 for _ in read(parts)))
+    sum(1 for _ in read(parts, SplitNotes()))
+    measured("parse", BLOCK, lambda: sum(1 for _ in read(parts, SplitNotes())))
     with sending(block, copies) as address:
         result = measured("socket", rows, partial(run, address, parallelism=2))
     assert result.read["events"] == rows

@@ -474,6 +474,8 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (InBand, "unit"): (banded(), banded(unit="ms")),
     (InBand, "time"): (banded(time=By("ts")), banded(time=By("n"))),
     (InBand, "is_marker"): (banded(is_marker=FIRST), banded(is_marker=SECOND)),
+    (Csv, "null"): (flow(format=csv()), flow(format=csv(null="NA"))),
+    (Csv, "encoding"): (flow(format=csv()), flow(format=csv(encoding="cp1252"))),
     (Csv, "separator"): (flow(format=csv()), flow(format=csv(separator=";"))),
     (Csv, "columns"): (source(format=csv()), source(format=csv(columns=["id", "ts", "n"]))),
     (Csv, "zone"): (source(format=csv()), source(format=csv(zone="UTC"))),

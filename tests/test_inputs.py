@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 from tracetypes import RunError
 from tracetypes.compiler.connectors import file_splits
+from tracetypes.compiler.connectors.encodings import MARK
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.files import by_name
+from tracetypes.compiler.connectors.record_ends import LINES
 from tracetypes.compiler.runtime.messages import TakenSplit
 from tracetypes.compiler.store import input_files, known_files
 from tracetypes.compiler.store.input_files import InputFiles, by_time
@@ -338,9 +340,9 @@ def test_appended_lines_are_read_once(tmp_path_factory: pytest.TempPathFactory, 
     job.go()
     job.go()
     ended = whole[: whole.rfind(b"\n") + 1]
-    expected = [row.decode("latin-1") for row in ended.removeprefix(file_splits.MARK).splitlines()]
+    expected = [row.decode("latin-1") for row in ended.removeprefix(MARK).splitlines()]
     assert list(filter(None, job.rows)) == list(filter(None, expected))
-    assert job.files.known.get(str(path)) is None or job.files.known[str(path)].end == len(ended)
+    assert job.files.known.get(str(path)) is None or job.files.known[str(path)].splits[-1][1] == len(ended)
 
 
 def test_a_growing_file_keeps_few_hashes(tmp_path: Path) -> None:
@@ -479,8 +481,8 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     whole = Split(1, str(path), 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(file_splits, "BLOCK", block)
-        found = [row for split in known_files.cut(whole, most) for some in Reading(split).texts() for row in some.splitlines()]
-    assert found == content.removeprefix(file_splits.MARK).splitlines()
+        found = [row for split in LINES.splits(whole, most) for some in Reading(split).texts() for row in some.splitlines()]
+    assert found == content.removeprefix(MARK).splitlines()
 
 
 def test_large_files_are_read_by_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

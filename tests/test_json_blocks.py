@@ -21,7 +21,7 @@ from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.connectors import json_blocks, text
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock
-from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.formats import JsonLines
 from tracetypes.sources import reader
@@ -60,7 +60,7 @@ def rows_of(lines: Sequence[bytes], *, at_once: bool) -> tuple[list[str], list[s
         else:
             patch.setattr(text, "FEWEST", 1 << 30)
         of = TextReader(LEAF, JsonLines(), None, reader(LEAF.source).read)
-        for one in of.of([b"".join(line + b"\n" for line in lines)], begins=True):
+        for one in of.of_text(b"".join(line + b"\n" for line in lines), 0, SplitNotes()):
             if isinstance(one, Chunk):
                 keys = from_array(LEAF.items.key, one.column(("key",)))
                 values = from_array(LEAF.items.value, one.column(("value",)))
@@ -191,7 +191,7 @@ def test_a_bad_line_leaves_the_others_at_once(monkeypatch: pytest.MonkeyPatch) -
     some[1_700] = b'{"key": 1.5}'
     some[100] = b"nonsense"
     of = TextReader(LEAF, JsonLines(), None, reader(LEAF.source).read)
-    rows = list(of.of([b"\n".join(some)], begins=True))
+    rows = list(of.of_text(b"\n".join(some), 0, SplitNotes()))
     assert sum(len(one) if isinstance(one, Chunk) else 1 for one in rows) == 3_000
     assert by_cell
     assert sum(by_cell) < 256

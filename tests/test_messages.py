@@ -39,6 +39,7 @@ from tracetypes.compiler.runtime.messages import (
     SideRows,
     StageProgress,
     TakenSplit,
+    TextNotes,
     Verified,
 )
 from tracetypes.compiler.runtime.operators import UnorderedState
@@ -110,6 +111,9 @@ BODIES: st.SearchStrategy[Any] = st.one_of(
         bytes=st.integers(0, 99),
     ),
     st.builds(Verified, st.integers(0, 99), st.floats(0, 9)),
+    st.builds(
+        TextNotes, NAMES, PIECES, NAMES, st.integers(0, 99), st.none() | st.tuples(*[st.lists(NAMES, max_size=2).map(tuple)] * 2)
+    ),
     st.builds(TakenSplit, NAMES, NAMES, st.fixed_dictionaries({"path": NAMES, "start": MICROS})),
 )
 
@@ -168,6 +172,7 @@ def test_kinds_are_numbers_that_never_change() -> None:
         "VERIFIED": 12,
         "TAKEN": 13,
         "METRICS": 11,
+        "NOTES": 14,
     }
 
 

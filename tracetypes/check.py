@@ -613,6 +613,9 @@ class _Checker:
         if isinstance(node.format, TextLines):
             self.lines(node, layout)
             return
+        if isinstance(node, Sink) and node.format.separator is None:
+            fix = "name a separator: csv(separator=...)"
+            self.refuse("TT119", node, "csv(separator=None) at a sink", "a format that is written", fix)
         nested = [name for name, schema in layout.columns if _nested(schema)]
         if nested:
             self.refuse(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -22,9 +21,9 @@ from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.backend.shadow_run import ShadowRun
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError, counted
-from tracetypes.formats import Csv, Parquet, format_of
+from tracetypes.formats import Parquet, format_of
 from tracetypes.nodes import Source
-from tracetypes.parsing import split_header, text_parser
+from tracetypes.parsing import rows_of_text
 from tracetypes.progress import Progress
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
@@ -395,18 +394,13 @@ def _recorded(checked: Checked, source: Source, path: str, most: int = 2_000) ->
     layout, format = checked.layout(source), format_of(path, source.format)
     if isinstance(format, Parquet):
         raise UsageError("TT402", f"{path} is Parquet", fix="give rows as JSON lines or CSV")
-    rows: list[Any] = []
     try:
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
-            headed = isinstance(format, Csv) and format.columns is None
-            header = split_header(format, file.readline()) if headed and isinstance(format, Csv) else None
-            parse = text_parser(format, layout, header)
-            for line in itertools.islice(file, most):
-                with contextlib.suppress(Mismatch):
-                    key, value = parse(line.rstrip("\r\n"))
-                    rows.append((key, value) if layout.keyed else value)
+        with open(path, "rb") as file:
+            text = b"".join(itertools.islice(file, most))
     except OSError as error:
         raise UsageError("TT402", f"{path}: {error.strerror}", fix="give a file with rows of the source") from error
+    pairs = (pair for pair in rows_of_text(format, layout, text) if not isinstance(pair, Mismatch))
+    rows = [(key, value) if layout.keyed else value for key, value in pairs]
     if not rows:
         raise UsageError(
             "TT402", f"no row of {path} fits source {source.name!r}", fix="give a file with rows of the source"

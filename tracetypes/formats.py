@@ -6,6 +6,7 @@ everywhere. Rows of Parquet come as plain dicts from the code that reads the fil
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -45,12 +46,15 @@ __all__ = [
 
 @attrs.frozen
 class Csv:
-    """Delimited text, one row per line. ``separator`` None: runs of white space. ``columns`` None: the first line has
-    the names. ``zone``, in this format and the others: the zone of times that name none."""
+    """Delimited text (:mod:`tracetypes.csv_records`). ``separator`` None: runs of white space. ``columns`` None: the first
+    record of each file has the names. ``zone``, in this format and the others: the zone of times that name none. ``null``:
+    the bare cell that is None in an optional column. ``encoding``: its name in Python."""
 
     separator: str | None = ","
     columns: tuple[str, ...] | None = None
     zone: str | None = None
+    null: str = ""
+    encoding: str = "utf-8"
     extension: Literal["csv"] = "csv"
 
 
@@ -101,14 +105,24 @@ class Kafka:
     zone: str | None = None
 
 
-def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None, zone: str | None = None) -> Csv:
-    """CSV, strictly RFC 4180 within a line: quotes enclose a whole cell, or are doubled inside such a cell. Any other
-    line with a quote is a reject, and so are both parts of a cell with a line break. ``separator=None`` splits at
-    runs of white space, without quoting.
+def csv(
+    *,
+    separator: str | None = ",",
+    columns: Sequence[str] | None = None,
+    zone: str | None = None,
+    null: str = "",
+    encoding: str = "utf-8",
+) -> Csv:
+    """CSV, strictly RFC 4180: quotes enclose a whole cell, or are doubled inside such a cell, and a quoted cell may have line
+    breaks. Of a record that is not well-formed, or longer than 1 MiB, the first line is a reject, and reading goes on at
+    the next line. ``separator=None`` splits at runs of white space, without quoting; sinks do not write that.
 
     ``columns`` names the columns of files without a header line. ``zone``: the time zone of times that name none, such
     as ``"UTC"`` or ``"Europe/Berlin"``. Without it a row with such a time is a reject. A time is also a reject if it
     names no instant in that zone, or two, because the clocks change.
+
+    ``null``: the text that stands for None in an optional column, where it is not quoted. ``encoding``: that of the
+    text, by a name that Python knows, such as ``"cp1252"``.
     """
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise UsageError(
@@ -116,7 +130,28 @@ def csv(*, separator: str | None = ",", columns: Sequence[str] | None = None, zo
             f"the separator is {show(separator)}",
             fix="use one character that is no quote and ends no line, or None for white space",
         )
-    return Csv(separator, None if columns is None else tuple(columns), _checked_zone(zone))
+    if set(null) & {'"', "\r", "\n", separator} or (separator is None and null.split() != [null][: bool(null)]):
+        raise UsageError(
+            "TT115",
+            f"the text for None is {show(null)}",
+            fix="use a text without quotes, line ends and separators",
+        )
+    return Csv(separator, None if columns is None else tuple(columns), _checked_zone(zone), null, _checked_encoding(encoding))
+
+
+def _checked_encoding(encoding: str) -> str:
+    """The name of an encoding of text as Python has it. One that only adds a byte order mark is UTF-8."""
+    try:
+        " ".encode(encoding).decode(encoding)
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, ValueError):
+        raise UsageError(
+            "TT115",
+            f"the encoding {show(encoding)} is unknown",
+            fix='name one that Python knows, as "utf-8", "cp1252" or "utf-16"',
+        ) from None
+    name = codecs.lookup(encoding).name
+    return "utf-8" if name == "utf-8-sig" else name
 
 
 def json_lines(*, zone: str | None = None) -> JsonLines:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 
 from tracetypes.conformance import key_problem, name_of
+from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
 from tracetypes.plain_data import from_plain, from_text, made_again, number_parser, to_plain
@@ -40,12 +41,15 @@ __all__ = [
     "checked_key",
     "header_problem",
     "is_blank",
+    "may_be_none",
     "of_bytes",
     "record_parser",
     "record_writer",
+    "rows_of_text",
     "split_header",
     "text_parser",
     "to_bytes",
+    "value_of_cell",
 ]
 
 
@@ -81,61 +85,98 @@ def text_parser(
 
     def parse(line: str) -> tuple[Any, Any]:
         cells = zip(columns, cells_of(line), strict=True)
-        return build([from_text(schema, cell, f".{name}") for (name, schema), cell in cells])
+        return build([value_of_cell(schema, cell, f".{name}") for (name, schema), cell in cells])
 
     return parse
 
 
-def cell_splitter(format: Csv, layout: Layout, header: Sequence[str] | None) -> Callable[[str], list[str]]:
-    """A function from a line to its cells, in the order of the layout's columns; it raises :class:`Mismatch`."""
+def cell_splitter(
+    format: Csv, layout: Layout, header: Sequence[str] | None
+) -> Callable[[str], list[str | None]]:
+    """A function from a record to its cells, in the order of the layout's columns; it raises :class:`Mismatch`. None: a column
+    that the file lacks, or nothing (the text for None) in a column that may be None."""
     names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
     position = {name: at for at, name in enumerate(names)}
-    columns = [position.get(name) for name, _ in layout.columns]
-    absent = [one for one in layout.columns if one[0] not in position and not isinstance(one[1], Optional | UnitValue)]
-    separator, width = format.separator, len(names)
-    unquoted = _cells(separator) if separator is not None else None
+    places = [position.get(name) for name, _ in layout.columns]
+    absent = [one for one in layout.columns if one[0] not in position and not may_be_none(one[1])]
+    nullable = [at for at, (_, schema) in enumerate(layout.columns) if may_be_none(schema)]
+    required = [at for at in range(len(places)) if at not in nullable]
+    separator, width, null = format.separator, len(names), format.null
+    quoted = None if separator is None else _cells(separator, lambda cell: None if cell == null else cell)
 
-    def split(line: str) -> list[str]:
-        if unquoted is None or separator is None:
+    def split(line: str) -> list[str | None]:
+        cells: Sequence[str | None]
+        is_quoted = False
+        if quoted is None or separator is None:
             cells = line.split()
         elif '"' in line or "\n" in line or "\r" in line:
-            cells = unquoted(line)
+            cells, is_quoted = quoted(line), True
         else:
             cells = line.split(separator)
         if len(cells) != width:
             raise Mismatch("", line, f"{width} columns ({', '.join(names)}), not {len(cells)}")
         if absent:
             raise Mismatch(f".{absent[0][0]}", Absent(), name_of(absent[0][1]))
-        return [cells[at] if at is not None else "" for at in columns]
+        row = [cells[at] if at is not None else None for at in places]
+        if is_quoted:
+            for at in required:
+                row[at] = null if row[at] is None else row[at]
+        else:
+            for at in nullable:
+                row[at] = None if row[at] == null else row[at]
+        return row
 
     return split
 
 
-def _cells(separator: str) -> Callable[[str], list[str]]:
-    """A function from a line to its cells by RFC 4180; it raises :class:`Mismatch`."""
+def may_be_none(schema: Schema) -> bool:
+    """Whether a cell may be missing."""
+    return isinstance(schema, Optional | UnitValue)
+
+
+def value_of_cell(schema: Schema, cell: str | None, path: str = "") -> Any:
+    """The value of a cell of CSV. An optional text may be empty. Of another type, nothing is still None. Raises
+    :class:`Mismatch`."""
+    if cell is None:
+        return from_plain(schema, None, path)
+    if not cell and isinstance(schema, Optional) and isinstance(schema.item, String | Bytes | LiteralOf | EnumOf):
+        try:
+            return from_text(schema.item, cell, path)
+        except Mismatch:
+            return None
+    return from_text(schema, cell, path)
+
+
+def _cells(separator: str, bare: Callable[[str], str | None]) -> Callable[[str], list[str | None]]:
+    """A function from a record to its cells by RFC 4180, of which those without quotes are what ``bare`` makes of them; it raises
+    :class:`Mismatch`."""
     cell = re.compile(f'"((?:[^"]|"")*+)"|([^"\r\n{re.escape(separator)}]*+)').match
 
-    def cells(line: str) -> list[str]:
-        texts, at = list[str](), 0
+    def cells(line: str) -> list[str | None]:
+        texts, at = list[str | None](), 0
         while one := cell(line, at):
-            quoted, bare = one.groups()
-            texts.append(bare if quoted is None else quoted.replace('""', '"'))
+            quoted, text = one.groups()
+            texts.append(bare(text) if quoted is None else quoted.replace('""', '"'))
             if (at := one.end()) == len(line):
                 return texts
             if line[at] != separator:
                 break
             at += 1
-        raise Mismatch(
-            "", line, f"well-formed CSV (quotes stand around whole cells; character {at + 1} is {line[at]!r})"
-        )
+        where = f"character {at + 1} is {line[at]!r}"
+        if line[at] == '"' and line[max(0, at - 1) : at] in ("", separator):
+            where += ", and the cell that it opens has no end"
+        raise Mismatch("", line, f"well-formed CSV (quotes stand around whole cells; {where})")
 
     return cells
 
 
-def is_blank(format: Csv | JsonLines | TextLines, line: bytes) -> bool:
-    """Whether a line is not a row: it is empty, or has only white space that does not separate cells."""
+def is_blank(format: Csv | JsonLines | TextLines, line: bytes, width: int | None = None) -> bool:
+    """Whether a line is not a row: it is empty, or has only white space that does not separate cells. ``width``: how many columns
+    a file of CSV has; if it is one, each line is a row."""
     if not line or line.isspace():
-        return not (isinstance(format, Csv) and format.separator is not None and format.separator.encode() in line)
+        if not isinstance(format, Csv) or format.separator is None:
+            return True
+        return width != 1 and format.separator.encode() not in line
     return False
 
 
@@ -298,15 +339,40 @@ def header_problem(format: Csv, layout: Layout, header: Sequence[str], where: st
     return None
 
 
-def split_header(format: Csv, line: str) -> list[str]:
-    """The names in a header line. Raises :class:`RunError` ``TT203``."""
-    line = line.removeprefix("\ufeff")
-    if format.separator is None or not line:
-        return line.split()
+def split_header(format: Csv, record: str) -> list[str]:
+    """The names in a header. White space around one counts if it is quoted. Raises :class:`RunError` ``TT203``."""
+    record = record.removeprefix("\ufeff")
+    if format.separator is None or not record:
+        return record.split()
     try:
-        return [cell.strip() for cell in _cells(format.separator)(line)]
+        return [name or "" for name in _cells(format.separator, str.strip)(record)]
     except Mismatch as error:
         raise RunError("TT203", f"the header of a file: {error}", fix="quote whole names, or none") from None
+
+
+def rows_of_text(format: Csv | JsonLines | TextLines, layout: Layout, text: bytes) -> Iterator[tuple[Any, Any] | Mismatch]:
+    """The pair of each row of a whole file of text, or why it is none. Raises :class:`RunError` ``TT203``."""
+    header: Sequence[str] | None = None
+    text = text.removeprefix("\ufeff".encode())
+    if not isinstance(format, Csv):
+        records: Iterator[tuple[bytes, bool]] = ((line, True) for line in text.splitlines())
+    else:
+        if format.encoding != "utf-8":
+            text = text.decode(format.encoding, "replace").encode()
+        records = RecordCutter(format.separator).records(text)
+        header = format.columns or next(
+            (split_header(format, raw.decode("utf-8", "replace")) for raw, _ in records if not is_blank(format, raw)), []
+        )
+    parse = text_parser(format, layout, header)
+    for raw, is_sound in records:
+        if is_blank(format, raw, None if header is None else len(header)):
+            continue
+        try:
+            if not is_sound:
+                raise Mismatch("", raw.decode("utf-8", "replace"), f"well-formed CSV of at most {BOUND:,} bytes")
+            yield parse(_utf8(raw, ""))
+        except Mismatch as error:
+            yield error
 
 
 def checked_key(schema: Schema) -> Callable[[Any], Any]:

@@ -39,9 +39,9 @@ from tracetypes.compiler.gates.learned.train_gates import Training, load_model, 
 from tracetypes.compiler.gates.shadow import Shadow, sweep_figures
 from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
-from tracetypes.formats import Csv, Layout, Parquet, format_of
+from tracetypes.formats import Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
-from tracetypes.parsing import split_header, text_parser
+from tracetypes.parsing import rows_of_text
 from tracetypes.records import Mismatch, UnitValue
 from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
@@ -358,17 +358,13 @@ def _rows_of(file: Path, record: type[V]) -> list[V]:
     format = format_of(file.name, None)
     if isinstance(format, Parquet):
         return _rows_of_parquet(file, layout)
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as content:
+        text = content.read()
     rows: list[V] = []
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig") as lines:
-        header = split_header(format, next(lines, "").rstrip("\r\n")) if isinstance(format, Csv) else None
-        parse = text_parser(format, layout, header)
-        for number, line in enumerate(lines, 2 if header else 1):
-            try:
-                rows.append(parse(line.rstrip("\r\n"))[1])
-            except Mismatch as error:
-                raise RunError(
-                    "TT208", f"{file}, line {number}: {error}", fix=f"give rows of {show_type(record)}"
-                ) from None
+    for number, pair in enumerate(rows_of_text(format, layout, text), 1):
+        if isinstance(pair, Mismatch):
+            raise RunError("TT208", f"{file}, row {number}: {pair}", fix=f"give rows of {show_type(record)}")
+        rows.append(pair[1])
     return rows
 
 

@@ -19,6 +19,7 @@ from tracetypes.compiler.runtime.messages import (
     Report,
     StageProgress,
     TakenSplit,
+    TextNotes,
     Verified,
 )
 from tracetypes.compiler.runtime.stage import StageKernel
@@ -33,7 +34,7 @@ __all__ = ["EpochResult", "epoch_result"]
 class EpochResult:
     """The messages of an epoch for its output, and its commit record. ``frontiers``: of a plan without a stage, the last marker
     before each piece. ``verified``: how many rows were compared with plain Python, and the seconds for it. ``jumps``: rows
-    that are very far ahead of those before them, by source."""
+    that are very far ahead of those before them, by source. ``notes``: what was noticed in splits, in the order of the source."""
 
     messages: list[Message]
     record: dict[str, Any]
@@ -41,6 +42,7 @@ class EpochResult:
     stages: tuple[StageMetrics, ...]
     verified: tuple[int, float]
     jumps: tuple[tuple[str, Jump], ...]
+    notes: tuple[TextNotes, ...]
 
     def batch(self, number: int, seconds: float, query: str, output: Output) -> Batch:
         """The metrics of the epoch, once its output has taken it."""
@@ -62,6 +64,7 @@ class EpochResult:
             dict(output.lateness),
             output.gate,
             self.jumps,
+            self.notes,
         )
 
 
@@ -69,7 +72,8 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     """The result of an epoch. ``messages``: all that left the last stage, or the sources of a plan without one."""
     before = store.before(number)
     splits = [message.body for message in messages if isinstance(message.body, TakenSplit)]
-    rest = [message for message in messages if not isinstance(message.body, TakenSplit)]
+    notes = [message.body for message in messages if isinstance(message.body, TextNotes)]
+    rest = [message for message in messages if not isinstance(message.body, TakenSplit | TextNotes)]
     frontiers: dict[tuple[int, Piece], int] = {}
     if is_straight(plan):
         record, more, frontiers = _closed(plan, rest, before)
@@ -83,7 +87,8 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     verified = [message.body for message in rest if isinstance(message.body, Verified)]
     total = sum(one.rows for one in verified), sum(one.seconds for one in verified)
     jumps = tuple(jump for message in rest if isinstance(message.body, StageProgress) for jump in message.body.jumps)
-    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total, jumps)
+    noticed = tuple(sorted(notes, key=lambda one: one.piece))
+    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total, jumps, noticed)
 
 
 def _closed(

@@ -20,6 +20,7 @@ from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.lateness import LateWatch
 from tracetypes.compiler.backend.summary import Limits, Summary, counter, shown_held, warner
 from tracetypes.compiler.backend.supervisor import Supervisor
+from tracetypes.compiler.backend.text_watch import TextWatch
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
@@ -112,7 +113,13 @@ def run_program(
         summary = Summary(readings=readings)
         clock = clock or Clock()
         late = LateWatch.of(program, _orders_of(inputs, order_of), notify or (lambda _: None))
-        count = clock.around(counter(summary, on_batch, limits, program.sources_above, late.look))
+        texts = TextWatch(notify or (lambda _: None))
+
+        def watch(summary: Summary, batch: Batch) -> None:
+            late.look(summary, batch)
+            texts.look(batch)
+
+        count = clock.around(counter(summary, on_batch, limits, program.sources_above, watch))
         context = RunContext(count, warner(summary, notify), drain, follow, verify, names=checkpoints.plain is not None)
         retentions, targets = _targets(backend, program, checkpoints, outputs, side_outputs, channels, inputs, locks)
         checkpoints.write()
@@ -151,6 +158,7 @@ def run_program(
             if all(store.finished for store in stores.values()):
                 retention.reader.channel.discard()
         late.end(summary)
+        texts.end()
         summary.stopped = control.stop.is_set()
         _say(notify, _held(program, summary))
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):

@@ -14,14 +14,15 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import Any
 
 import attrs
 import pyarrow as pa
 
+from tracetypes.compiler.connectors.encodings import as_utf8
 from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplit
 from tracetypes.errors import RunError
 
@@ -29,12 +30,11 @@ __all__ = [
     "Reading",
     "Split",
     "changed_file",
-    "ends_a_line",
     "is_compressed",
-    "last_line_end",
-    "line_end",
     "proof",
+    "range_of",
     "size_and_time",
+    "whole_lines",
 ]
 
 BLOCK = 1 << 22
@@ -45,9 +45,6 @@ SAMPLES, SAMPLE = 16, 4096
 
 FOOTER = 1 << 24
 """Bytes of a Parquet file's end that are looked at, at most."""
-
-MARK = b"\xef\xbb\xbf"
-"""A byte order mark, which is no part of the first line."""
 
 
 def _zstandard(raw: Any) -> Any:
@@ -74,7 +71,8 @@ class Split:
     source. ``size`` and ``changed``: of the file, as it must be when it is read.
     ``parts``: 0 for text, whose bytes from ``start`` to ``end`` are read; otherwise part ``start`` of this many parts
     of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
-    which distinguishes a longer file from another one.
+    which distinguishes a longer file from another one. ``doubtful``: how many bytes at the start of a part of CSV lie within the
+    bound behind a rejected line (:mod:`tracetypes.csv_records`).
     """
 
     listing: int
@@ -87,6 +85,7 @@ class Split:
     parts: int = 0
     grows: bool = False
     sample: str = ""
+    doubtful: int = 0
 
     def line(self) -> str:
         """The split as a line of a listing."""
@@ -152,6 +151,12 @@ class Reading:
     def __init__(self, split: Split) -> None:
         self.split, self.digest = split, hashlib.blake2b(digest_size=16)
 
+    @classmethod
+    def of_file(cls, path: str) -> Reading:
+        """Of a whole file of text as it is now. Raises :class:`OSError`."""
+        stat = os.stat(path)
+        return cls(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
+
     def check(self) -> None:
         """Raises :class:`RunError` ``TT230`` if the file is not as it was listed."""
         split = self.split
@@ -185,13 +190,14 @@ class Reading:
 
     def texts(self) -> Iterator[bytes]:
         """The text, many whole lines at once."""
-        with self.checked():
-            first = self.split.start == 0
-            for block in _whole_lines(self.blocks()):
-                yield block.removeprefix(MARK) if first else block
-                first = False
+        return whole_lines(self.text())
 
-    def blocks(self) -> Iterator[bytes]:
+    def text(self, encoding: str = "utf-8") -> Iterator[bytes]:
+        """The text in blocks of UTF-8."""
+        with self.checked():
+            yield from self._blocks() if self.split.start else as_utf8(self._blocks(), encoding)
+
+    def _blocks(self) -> Iterator[bytes]:
         """The text in blocks, as read."""
         split = self.split
         if is_compressed(split.path):
@@ -203,7 +209,7 @@ class Reading:
                 while raw.read(BLOCK):
                     pass
             return
-        for block in _range(split.path, split.start, split.end):
+        for block in range_of(split.path, split.start, split.end):
             self.digest.update(block)
             yield block
 
@@ -236,7 +242,8 @@ class _Hashed(io.RawIOBase):
         return count
 
 
-def _range(path: str, start: int, end: int) -> Iterator[bytes]:
+def range_of(path: str, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of a part of a file, in blocks. Raises :class:`OSError` or :class:`EOFError`."""
     with open(path, "rb", buffering=0) as file:
         file.seek(start)
         while start < end:
@@ -247,7 +254,7 @@ def _range(path: str, start: int, end: int) -> Iterator[bytes]:
             yield block
 
 
-def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Blocks that end where a line ends, but for the last one."""
     parts: list[bytes] = []
     for block in blocks:
@@ -287,43 +294,6 @@ def proof(path: str, parts: int, start: int, end: int) -> str:
     if parts:
         _sample(path, digest.update)
     else:
-        for block in _range(path, start, end):
+        for block in range_of(path, start, end):
             digest.update(block)
     return digest.hexdigest()
-
-
-# ----------------------------------------------------------------------------------------------- ends of lines
-
-
-def line_end(file: BinaryIO, start: int, size: int) -> int:
-    """The end of the line that contains this byte. The size of the file if the line has no end."""
-    file.seek(start)
-    while start < size:
-        block = file.read(min(1 << 16, size - start))
-        at = block.find(b"\n")
-        if at >= 0 or not block:
-            return start + at + 1 if block else size
-        start += len(block)
-    return size
-
-
-def last_line_end(path: str, start: int, size: int) -> int:
-    """The end of the last whole line between two places. The first place if there is none."""
-    with open(path, "rb", buffering=0) as file:
-        end = size
-        while end > start:
-            begin = max(start, end - (1 << 16))
-            file.seek(begin)
-            at = file.read(end - begin).rfind(b"\n")
-            if at >= 0:
-                return begin + at + 1
-            end = begin
-    return start
-
-
-def ends_a_line(path: str, end: int) -> bool:
-    """Whether a line ends or begins at this place."""
-    with open(path, "rb", buffering=0) as file:
-        file.seek(max(0, end - 1))
-        around = file.read(2)
-    return end == 0 or around[:1] in (b"\n", b"\r") or around[1:2] in (b"\n", b"\r")

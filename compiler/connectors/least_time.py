@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.file_splits import Reading
 from tracetypes.compiler.connectors.parquet import open_parquet
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
@@ -29,7 +28,7 @@ NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 """Of the units that Parquet has for times."""
 
 
-def least_time(leaf: FromSource, format: Format, header: list[str] | None, path: str) -> int | None:
+def least_time(leaf: FromSource, format: Format, header: Sequence[str] | None, path: str) -> int | None:
     """In microseconds; None where no row has a time. The statistics of a Parquet file tell it where the time is a column; any
     other file is read. Raises what reading it raises."""
     if isinstance(format, Parquet):
@@ -41,11 +40,10 @@ def least_time(leaf: FromSource, format: Format, header: list[str] | None, path:
         return time if time is not None else _least(_rows_of_parquet(leaf, path))
     read = reader(leaf.source).read
     try:
-        stat = os.stat(path)
+        whole = Reading.of_file(path)
     except FileNotFoundError:
         return None  # as above
-    whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
-    return _least(TextReader(leaf, format, header, read).of(whole.texts(), begins=True))
+    return _least(TextReader(leaf, format, header, read).of_split(whole, SplitNotes()))
 
 
 def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[TakenRow | Chunk]:

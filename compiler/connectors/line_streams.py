@@ -7,109 +7,33 @@ committed (:class:`Arrivals`), and reads no more from the socket when it holds t
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import select
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import ClassVar
-from urllib.parse import parse_qsl
 
 import attrs
 
-from tracetypes.compiler.connectors.arrivals import BYTES, ROWS, Arrivals, Part, reason
-from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
+from tracetypes.compiler.connectors.arrivals import BYTES, Arrivals, Part, reason
+from tracetypes.compiler.connectors.csv_header import read_header
+from tracetypes.compiler.connectors.encodings import as_utf8, without_mark
+from tracetypes.compiler.connectors.file_splits import whole_lines
+from tracetypes.compiler.connectors.record_blocks import RecordBlocks
+from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.plan.plan import FromSource
-from tracetypes.errors import RunError, UsageError
+from tracetypes.csv_records import RecordCutter
+from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Kafka, Parquet
-from tracetypes.parsing import header_problem, is_blank, split_header
+from tracetypes.parsing import header_problem, is_blank
 
-__all__ = ["CONNECTS", "LISTENS", "LineSource", "Lines", "SocketAddress", "line_format", "read_lines", "socket_lines"]
-
-CONNECTS, LISTENS = "tcp://", "tcp-listen://"
+__all__ = ["LineSource", "Lines", "line_format", "read_lines", "socket_lines"]
 
 BLOCK = 1 << 20
 """Bytes that are read at once at most."""
 
-PATIENCE = 10.0
-"""Seconds for a connection."""
-
 PAUSE = 0.2
 """Seconds after which a silent source looks whether it is still needed."""
-
-MARK = b"\xef\xbb\xbf"
-
-
-@attrs.frozen
-class SocketAddress:
-    """``tcp://HOST:PORT`` or ``tcp-listen://HOST:PORT``. ``rows``: that are held at most. ``remote``: whether another machine
-    may be meant."""
-
-    EXAMPLE: ClassVar[str] = "tcp://127.0.0.1:9999"
-
-    text: str
-    host: str
-    port: int
-    listens: bool
-    rows: int = ROWS
-
-    @classmethod
-    def of(cls, text: str) -> SocketAddress:
-        """An address from text. Raises :class:`UsageError` ``TT402``."""
-        parts, port = parts_of_address(text), None
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        rows, remote = options.pop("rows", str(ROWS)), options.pop("remote", "no")
-        with suppress(ValueError):
-            port = parts.port
-        is_count = rows.isascii() and rows.isdigit() and int(rows) > 0
-        if not parts.hostname or port is None or parts.path.strip("/") or options or not is_count or remote not in ("yes", "no"):
-            raise UsageError(
-                "TT402",
-                f"{text} is no address of a socket",
-                fix="write tcp://HOST:PORT, or tcp-listen://HOST:PORT, with ?rows=N or ?remote=yes behind it if need be",
-            )
-        if remote == "no" and not _is_loopback(parts.hostname):
-            more = f"{'&' if parts.query else '?'}remote=yes"
-            raise UsageError(
-                "TT402",
-                f"{text} is not on this machine: whoever is on the way can read and change the rows",
-                fix=f"give an address of this machine (127.0.0.1), or write {text}{more}",
-            )
-        return cls(text, parts.hostname, port, text.startswith(LISTENS), int(rows))
-
-    def unreadable(self, error: object) -> RunError:
-        """The error for a socket that cannot be read."""
-        who = "somebody else listens there" if self.listens else "a server listens there"
-        return RunError("TT208", f"{self.text} cannot be read: {error}", fix=f"see whether {who}, then run again")
-
-    def unwritable(self, error: object) -> RunError:
-        """The error for a socket that cannot be written."""
-        return RunError("TT209", f"{self.text} cannot be written: {error}", fix="see the cause; run again to go on")
-
-    def connect(self) -> socket.socket:
-        """A connection. Raises :class:`OSError`."""
-        connection = socket.create_connection((self.host, self.port), PATIENCE)
-        connection.settimeout(None)
-        return connection
-
-    def listen(self) -> socket.socket:
-        """A socket that accepts clients. Raises :class:`OSError`."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        return socket.create_server((self.host, self.port), family=family)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-# ------------------------------------------------------------------------------------------------------ formats
 
 
 def line_format(leaf: FromSource) -> Csv | JsonLines | Format:
@@ -132,67 +56,67 @@ def line_format(leaf: FromSource) -> Csv | JsonLines | Format:
 
 @attrs.frozen
 class Lines:
-    """Whole lines. ``header``: the columns of CSV, if lines before them said so."""
+    """Whole rows of text. ``header``: the columns of CSV, if a row before them said so. ``sender``: the number of who sent
+    them. ``doubtful``: how many bytes at their beginning lie within the bound behind a rejected line
+    (:mod:`tracetypes.csv_records`)."""
 
     header: tuple[str, ...] | None
     text: bytes
+    sender: int = 0
+    doubtful: int = 0
 
 
 class LineSource:
-    """Cuts bytes into whole lines, and puts them into ``arrivals``. ``where``: the source, for errors."""
+    """Cuts bytes into whole rows, and puts them into ``arrivals``. ``where``: the source, for errors."""
 
     def __init__(self, leaf: FromSource, arrivals: Arrivals, where: str) -> None:
         self.leaf, self.arrivals, self.where = leaf, arrivals, where
-        self.format = line_format(leaf)
+        self.format, self.sender = line_format(leaf), 0
 
     def take(self, blocks: Iterator[bytes]) -> bool:
         """Take the bytes of one sender, to their end. Returns whether anybody still reads."""
-        headed = not isinstance(self.format, Csv) or self.format.columns is not None
+        self.sender += 1
+        some = self._records(blocks, self.format) if isinstance(self.format, Csv) else self._lines(blocks)
+        return all(self.arrivals.put(Part(one, one.text.count(b"\n") + 1, len(one.text))) for one in some)
+
+    def _lines(self, blocks: Iterator[bytes]) -> Iterator[Lines]:
+        for text in whole_lines(without_mark(self._in_bounds(blocks))):
+            yield Lines(None, text, self.sender)
+
+    def _records(self, blocks: Iterator[bytes], format: Csv) -> Iterator[Lines]:
         header: tuple[str, ...] | None = None
-        rest: list[bytes] = []
-        first, length = True, 0
-        for block in blocks:
-            at = block.rfind(b"\n") + 1
-            if not at:
-                rest.append(block)
-                length += len(block)
-                if length > BYTES // 2:
-                    raise RunError(
-                        "TT208", f"{self.where} has a line of more than {length:,} bytes", fix="end each row with a line end"
-                    )
-                continue
-            text = b"".join([*rest, block[:at]])
-            rest, length = [block[at:]], len(block) - at
-            if first:
-                text, first = text.removeprefix(MARK), False
+        headed = format.columns is not None
+        utf8 = as_utf8(self._in_bounds(blocks), format.encoding)
+        for some in RecordBlocks(RecordCutter(format.separator)).of(utf8):
+            text = some.text
             if not headed:
-                header, text = self._header(text)
+                header, text = self._header(text, format)
                 headed = header is not None
-            if text and not self._put(header, text):
-                return False
-        text = b"".join(rest)
-        if first:
-            text = text.removeprefix(MARK)
-        if text and not headed:
-            header, text = self._header(text)
-        return not text or self._put(header, text)
+            if text:
+                yield Lines(header, text, self.sender, some.doubtful)
 
-    def _header(self, text: bytes) -> tuple[tuple[str, ...] | None, bytes]:
-        """The columns in the first line that is not blank, and what is behind it."""
-        assert isinstance(self.format, Csv)
-        while text:
-            line, _, text = text.partition(b"\n")
-            line = line.rstrip(b"\r")
-            if not is_blank(self.format, line):
-                columns = split_header(self.format, line.decode("utf-8", "replace"))
-                problem = header_problem(self.format, self.leaf.layout, columns, self.where)
-                if problem is not None:
-                    raise problem
-                return tuple(columns), text
+    def _in_bounds(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The blocks, as long as there are line ends in them."""
+        length = 0
+        for block in blocks:
+            behind = len(block) - block.rfind(b"\n") - 1
+            length = behind if behind < len(block) else length + behind
+            if length > BYTES // 2:
+                raise RunError(
+                    "TT208", f"{self.where} has a line of more than {length:,} bytes", fix="end each row with a line end"
+                )
+            yield block
+
+    def _header(self, text: bytes, format: Csv) -> tuple[tuple[str, ...] | None, bytes]:
+        """The columns in the first record that is not blank, and what is behind it."""
+        cutter, at = RecordCutter(format.separator), 0
+        while one := cutter.cut(text, at, last=True):
+            if one.end == at:
+                break
+            row, at = text[at : one.stop], one.end
+            if not is_blank(format, row):
+                return tuple(read_header(format, self.leaf, row, self.where)), text[at:]
         return None, b""
-
-    def _put(self, header: tuple[str, ...] | None, text: bytes) -> bool:
-        return self.arrivals.put(Part(Lines(header, text), text.count(b"\n") + 1, len(text)))
 
 
 def _blocks(number: int, read: Callable[[], bytes], arrivals: Arrivals) -> Iterator[bytes]:

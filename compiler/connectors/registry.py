@@ -14,9 +14,9 @@ from tracetypes.compiler.connectors import delta
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import SCHEME
-from tracetypes.compiler.connectors.line_streams import CONNECTS, LISTENS
 from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
+from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import csv
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from tracetypes.compiler.columns.arrow import signed
 from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.conformance import micros_of
+from tracetypes.csv_records import BOUND
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
@@ -80,11 +81,11 @@ def open_sink_file(format: Format, path: str) -> SinkFile:
     match format:
         case Parquet():
             return _ParquetFile(path)
-        case Csv(separator=separator):
-            return _CsvFile(path, separator or " ")
+        case Csv(separator=str(separator)):
+            return _CsvFile(path, format, separator)
         case JsonLines():
             return _JsonFile(path)
-        case TextLines():
+        case TextLines() | Csv():
             raise RunError("TT207", "lines of text are only read", fix="write JSON lines: format=json_lines()")
 
 
@@ -115,18 +116,52 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 class _CsvFile:
-    """RFC 4180, and text as it is."""
+    """RFC 4180, as a source with the same format reads it. A cell has quotes if it needs them, or is the text that stands for
+    None."""
 
-    def __init__(self, path: str, separator: str) -> None:
-        self.file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  it is closed by close()
-        self.writer = csv.writer(self.file, delimiter=separator, lineterminator="\n")
+    def __init__(self, path: str, format: Csv, separator: str) -> None:
+        self.path, self.separator, self.null = path, separator, format.null
+        self.file = open(path, "w", encoding=format.encoding, newline="")  # noqa: SIM115  it is closed by close()
+        self.special = re.compile(f'["\r\n{re.escape(separator)}]').search
         self.headed = False
 
     def write(self, batch: Any) -> None:
         if not self.headed:
             self.headed = True
-            self.writer.writerow(batch.schema.names)
-        self.writer.writerows(zip(*map(_cells, batch.columns), strict=True))
+            names = batch.schema.names
+            names = [self._quoted(name) if name == self.null or name != name.strip() else self._cell(name) for name in names]
+            self._put([self.separator.join(names)])
+        self._put(list(map(self.separator.join, zip(*map(self._cells, batch.columns), strict=True))))
+
+    def _put(self, records: list[str]) -> None:
+        for record in records if max(map(len, records), default=0) > BOUND // 4 else ():
+            if len(record.encode()) > BOUND:
+                raise self._unwritable(f"a row of {len(record.encode()):,} bytes is longer than a record of CSV ({BOUND:,})")
+        try:
+            self.file.writelines(record + "\n" for record in records)
+        except UnicodeEncodeError as error:
+            raise self._unwritable(f"{error.object[error.start : error.end]!r} is not in {self.file.encoding}") from error
+
+    def _unwritable(self, why: str) -> RunError:
+        return RunError("TT209", f"{self.path}: {why}", fix="write JSON lines or Parquet")
+
+    def _cells(self, column: Any) -> list[str]:
+        """The cells of a column, with quotes where they need them."""
+        cells = _plain(column)
+        if pa.types.is_boolean(column.type):
+            cells = [None if cell is None else "true" if cell else "false" for cell in cells]
+        elif not pa.types.is_string(column.type):
+            cells = [None if cell is None else str(cell) for cell in cells]
+        if self.null in cells or self.special("".join(filter(None, cells))) is not None:
+            return [self.null if cell is None else self._cell(cell) for cell in cells]
+        return [self.null if cell is None else cell for cell in cells] if None in cells else cells
+
+    def _cell(self, cell: str) -> str:
+        return self._quoted(cell) if cell == self.null or self.special(cell) is not None else cell
+
+    @staticmethod
+    def _quoted(cell: str) -> str:
+        return '"' + cell.replace('"', '""') + '"'
 
     def close(self) -> None:
         self.file.close()
@@ -144,13 +179,6 @@ class _JsonFile:
 
     def close(self) -> None:
         self.file.close()
-
-
-def _cells(column: Any) -> list[Any]:
-    cells = _plain(column)
-    if pa.types.is_boolean(column.type):
-        return [None if cell is None else "true" if cell else "false" for cell in cells]
-    return cells
 
 
 def _plain(column: Any) -> list[Any]:

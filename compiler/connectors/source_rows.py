@@ -289,11 +289,15 @@ def _has_gaps(table: Table, at: int, schema: Schema) -> bool:
     return has_gaps(schema, table.column(at))
 
 
-def parsed_row(raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row]) -> Row:
+def parsed_row(
+    raw: bytes, parse: Callable[[str], tuple[Any, Any]], read: Callable[[Any, Any], Row], encoding: str = "utf-8"
+) -> Row:
+    """A row of text. ``encoding``: that of its file, of which ``raw`` was made."""
     try:
         key, value = parse(raw.decode())
     except UnicodeDecodeError as error:
-        return Row("reject", reason=f"not UTF-8: {error.reason} at byte {error.start}")
+        reason = f"not UTF-8: {error.reason} at byte {error.start}" if encoding == "utf-8" else f"not {encoding}"
+        return Row("reject", reason=reason)
     except Mismatch as error:
         return Row("reject", reason=str(error))
     return read(key, value)

@@ -19,7 +19,8 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
-from tracetypes.plain_data import from_plain, from_text, number_parser
+from tracetypes.parsing import value_of_cell
+from tracetypes.plain_data import from_plain, number_parser
 from tracetypes.records import Boolean, EnumOf, Float, Integer, LiteralOf, Mismatch, Optional, Schema, String
 
 __all__ = [
@@ -239,11 +240,11 @@ def _fit_of_choices(one: Callable[[Any], Any]) -> Fit:
 
 
 def columns_of_csv(
-    texts: Sequence[str | None], split: Callable[[str], list[str]], width: int
+    texts: Sequence[str | None], split: Callable[[str], list[str | None]], width: int
 ) -> tuple[list[int], list[list[Any]]]:
     """The cells of lines, and the numbers of the lines that have the right number of cells."""
     places: list[int] = []
-    lines: list[list[str]] = []
+    lines: list[list[str | None]] = []
     for at, text in enumerate(texts):
         if text is not None:
             try:
@@ -258,15 +259,15 @@ def fit_of_csv(schema: Schema) -> Fit:
     """The fit of a column."""
     quick: Callable[[list[Any]], list[Any] | None] = lambda cells: None  # noqa: E731
     match schema:
-        case String():
+        case String() | Optional(String()):
             quick = lambda cells: cells  # noqa: E731
         case Integer():
             quick = _digits
         case LiteralOf() | EnumOf() | Optional(LiteralOf() | EnumOf()):
-            return _fit_of_choices(lambda cell: from_text(schema, cell))
+            return _fit_of_choices(lambda cell: value_of_cell(schema, cell))
         case _:
             pass
-    return Fit(quick, lambda cell: from_text(schema, cell))
+    return Fit(quick, lambda cell: value_of_cell(schema, cell))
 
 
 def _digits(cells: list[str]) -> list[int] | None:

@@ -1,15 +1,19 @@
-"""Lines of the files of a source as rows: chunks of columns where that can be, else one by one."""
+"""Rows of the text of a source: chunks of columns where that can be, else one by one."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain as chained
+from typing import Any, Final
 
-from tracetypes.compiler.connectors.file_splits import Reading, Split
+import attrs
+
+from tracetypes.compiler.connectors.csv_header import header_of, read_header
+from tracetypes.compiler.connectors.file_splits import Reading
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock
+from tracetypes.compiler.connectors.record_blocks import RecordBlocks, Stretch
 from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
 from tracetypes.compiler.connectors.text import (
     AT_ONCE,
@@ -25,73 +29,185 @@ from tracetypes.compiler.connectors.text import (
 )
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.compiler.runtime.messages import Message, Piece, TextNotes
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, TextLines
-from tracetypes.parsing import Row, cell_splitter, is_blank, split_header, text_parser
+from tracetypes.parsing import Row, cell_splitter, is_blank, may_be_none, split_header, text_parser
 
-__all__ = ["TextReader"]
+__all__ = ["SplitNotes", "TextReader"]
+
+HEADERS: Final = 100
+"""Headers of files whose parsers are kept."""
+
+TOO_LONG: Final = f"a record of CSV is longer than {BOUND:,} bytes"
+
+
+@attrs.define
+class SplitNotes:
+    """What is noticed while a split is read. ``doubtful``: how many of its rows lie within the bound behind a rejected line.
+    ``columns``: of its file, at the beginning of that."""
+
+    doubtful: int = 0
+    columns: Sequence[str] | None = None
+
+    def messages(self, leaf: FromSource, piece: Piece, file: str, first: Sequence[str] | None) -> list[Message]:
+        """The report, if there is something to say. ``first``: the columns of the first file of the source."""
+        names = {name for name, schema in leaf.layout.columns if may_be_none(schema)}
+        optional = None
+        if self.columns is not None and first is not None and not names <= {*self.columns} & {*first}:
+            optional = tuple(sorted(names & {*self.columns})), tuple(sorted(names & {*first}))
+        if leaf.quiet or not (self.doubtful or optional):
+            return []
+        return [Message(0, TextNotes(leaf.source.name, piece, file, self.doubtful, optional))]
+
+
+@attrs.frozen
+class _Parser:
+    """The parser of rows. ``width``: how many columns a file of CSV has. ``one``: makes a row. ``take``: takes many."""
+
+    width: int | None
+    one: Callable[[bytes], TakenRow]
+    take: Callable[[Sequence[bytes]], Iterator[TakenRow | Chunk]]
 
 
 class TextReader:
-    """Parses the lines of a source. ``header``: that of its first file of CSV; ``read``: makes rows of keys and values."""
+    """Parses the text of a source. ``header``: the columns of CSV without a header of its own, or of the first file; ``read``:
+    makes rows of keys and values."""
 
     def __init__(
         self,
         leaf: FromSource,
         format: Csv | JsonLines | TextLines,
-        header: list[str] | None,
+        header: Sequence[str] | None,
         read: Callable[[Any, Any], Row],
         verifier: Verifier | None = None,
     ) -> None:
-        self.leaf, self.format, self.header = leaf, format, header
-        parse = text_parser(format, leaf.layout, header)
+        self.leaf, self.format, self.header, self.read, self.verifier = leaf, format, header, read, verifier
+        self.declared = isinstance(format, Csv) and format.columns is not None
+        self.cutter = RecordCutter(format.separator if isinstance(format, Csv) else None)
+        self._parsers: dict[tuple[str, ...] | None, _Parser] = {}
 
-        def one(raw: bytes) -> TakenRow:
-            return TakenRow(parsed_row(raw, parse, read), partial(raw.decode, "utf-8", "backslashreplace"))
+    def of_split(self, reading: Reading, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
+        """The rows of a part of a file."""
+        if not isinstance(self.format, Csv):
+            return self._of_lines(reading.texts())
+        return chained.from_iterable(
+            self._taken(parser, stretch, notes) for parser, stretch in self._of_file(reading, self.format, notes)
+        )
 
-        self.one = one
-        self.take = in_columns(leaf, Dialect(self._cells(), self._fits(), one, self._block()), verifier)
-
-    def of(self, texts: Iterable[bytes], *, begins: bool) -> Iterator[TakenRow | Chunk]:
-        """The rows of a piece. ``texts``: whole lines. ``begins``: the first line of a file is among them."""
-        for rows in self._rows(texts, begins=begins):
-            for at in range(0, len(rows), AT_ONCE):
-                yield from self.take(rows[at : at + AT_ONCE])
-
-    def one_by_one(self, path: str) -> Iterator[TakenRow]:
-        """The rows of a file as it is now, none of them as columns."""
-        stat = os.stat(path)
-        whole = Reading(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
-        for rows in self._rows(whole.texts(), begins=True):
-            yield from map(self.one, rows)
-
-    def _rows(self, texts: Iterable[bytes], *, begins: bool) -> Iterator[Sequence[bytes]]:
-        """Lines that are rows."""
-        format = self.format
-        if not isinstance(format, Csv):
-            yield from map(LineBlock.of, texts)
+    def of_text(self, text: bytes, doubtful: int, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
+        """The rows of a text without a header. It begins with a row, and ends behind one. ``doubtful``: bytes at its beginning
+        that lie within the bound behind a rejected line."""
+        if not isinstance(self.format, Csv):
+            yield from self._of_lines([text])
             return
-        headed = self.header is None or not begins
-        for text in texts:
-            rows = [raw for raw in text.splitlines() if not is_blank(format, raw)]
+        parser = self._parser(self.header)
+        for stretch in RecordBlocks(self.cutter, doubtful).cut(text, last=True).stretches:
+            yield from self._taken(parser, stretch, notes)
+
+    def of_cut_lines(self, blocks: Iterable[Sequence[bytes]], *, begins: bool) -> Iterator[TakenRow | Chunk]:
+        """The rows of a part of a file that somebody else has cut into lines. ``begins``: the first line of the file is among
+        them. Raises :class:`RunError` ``TT402`` if a quoted cell goes on behind a line."""
+        if not isinstance(self.format, Csv):
+            yield from self._of_lines(map(b"\n".join, blocks))
+            return
+        parser, headed = self._parser(self.header), self.declared or not begins
+        for lines in blocks:
+            rows = [row for row in lines if not is_blank(self.format, row, parser.width if headed else None)]
+            if broken := next((row for row in rows if b'"' in row and self.cutter.is_open(row)), None):
+                raise self._cut_cell(broken)
             if not headed and rows:
                 headed = True
                 self._check_header(rows.pop(0))
-            yield rows
+            long = [row for row in rows if len(row) > BOUND] if self.cutter.separator else []
+            rows = [row for row in rows if len(row) <= BOUND] if long else rows
+            for stretch in (*(Stretch([row], too_long=True) for row in long), Stretch(rows)):
+                yield from self._taken(parser, stretch, SplitNotes())
 
-    def _cells(self) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
-        """Takes lines apart."""
+    def one_by_one(self, path: str) -> Iterator[TakenRow]:
+        """The rows of a file as it is now, none of them as columns."""
+        reading = Reading.of_file(path)
+        if not isinstance(self.format, Csv):
+            parser = self._parser(None)
+            yield from map(parser.one, chained.from_iterable(map(LineBlock.of, reading.texts())))
+            return
+        for parser, stretch in self._of_file(reading, self.format, SplitNotes()):
+            yield from map(_too_long if stretch.too_long else parser.one, stretch.rows)
+
+    # ------------------------------------------------------------------------------------------------------ rows
+
+    def _of_lines(self, texts: Iterable[bytes]) -> Iterator[TakenRow | Chunk]:
+        take = self._parser(None).take
+        for rows in map(LineBlock.of, texts):
+            for at in range(0, len(rows), AT_ONCE):
+                yield from take(rows[at : at + AT_ONCE])
+
+    def _of_file(self, reading: Reading, format: Csv, notes: SplitNotes) -> Iterator[tuple[_Parser, Stretch]]:
+        """The records of a part of a file, with their parser."""
+        split, records = reading.split, RecordBlocks(self.cutter, reading.split.doubtful)
+        header = format.columns or (header_of(split.path, format) if split.start else None)
+        for some in records.of(reading.text(format.encoding)):
+            for stretch in some.stretches:
+                rows = stretch.rows
+                if header is None:
+                    at = next((at for at, row in enumerate(rows) if not is_blank(format, row)), None)
+                    if at is None:
+                        continue
+                    header = notes.columns = read_header(format, self.leaf, rows[at], split.path)
+                    rows = rows[at + 1 :]
+                yield self._parser(header), attrs.evolve(stretch, rows=rows)
+
+    def _taken(self, parser: _Parser, stretch: Stretch, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
+        """The rows of a stretch. Those that are doubtful are counted."""
+        if stretch.too_long:
+            yield from map(_too_long, stretch.rows)
+            return
+        assert isinstance(self.format, Csv)
+        rows = [row for row in stretch.rows if row and not row.isspace()]
+        if len(rows) < len(stretch.rows):
+            rows = [row for row in stretch.rows if not is_blank(self.format, row, parser.width)]
+        for at in range(0, len(rows), AT_ONCE):
+            for one in parser.take(rows[at : at + AT_ONCE]):
+                if stretch.doubtful:
+                    notes.doubtful += len(one) if isinstance(one, Chunk) else one.row.kind == "item"
+                yield one
+
+    # --------------------------------------------------------------------------------------------------- parsers
+
+    def _parser(self, header: Sequence[str] | None) -> _Parser:
+        """The parser of rows with these columns."""
+        names = None if header is None else tuple(header)
+        if names not in self._parsers:
+            if len(self._parsers) >= HEADERS:
+                self._parsers.clear()
+            self._parsers[names] = self._parser_of(names)
+        return self._parsers[names]
+
+    def _parser_of(self, names: tuple[str, ...] | None) -> _Parser:
+        format, read = self.format, self.read
+        parse = text_parser(format, self.leaf.layout, names)
+        encoding = format.encoding if isinstance(format, Csv) else "utf-8"
+
+        def one(raw: bytes) -> TakenRow:
+            return TakenRow(parsed_row(raw, parse, read, encoding), partial(raw.decode, "utf-8", "backslashreplace"))
+
+        take = in_columns(self.leaf, Dialect(self._cells(names), self._fits(), one, self._block()), self.verifier)
+        return _Parser(None if names is None else len(names), one, take)
+
+    def _cells(self, names: tuple[str, ...] | None) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
+        """Takes rows apart."""
         layout = self.leaf.layout
-        names = [name for name, _ in layout.columns]
+        columns = [name for name, _ in layout.columns]
         if isinstance(self.format, JsonLines):
             scan = json_scan(schema for _, schema in layout.columns)
-            return lambda rows: columns_of_json(list(map(decoded, rows)), names, scan)
+            return lambda rows: columns_of_json(list(map(decoded, rows)), columns, scan)
         if isinstance(self.format, TextLines):
             return lambda rows: columns_of_lines(list(map(decoded, rows)))
-        split = cell_splitter(self.format, layout, self.header)
-        return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(names))
+        split = cell_splitter(self.format, layout, names)
+        return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(columns))
 
     def _block(self) -> JsonBlock | None:
         """Reads many lines at once."""
@@ -103,14 +219,29 @@ class TextReader:
         fit = fit_of_csv if isinstance(self.format, Csv) else fit_of_json
         return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
 
+    # ---------------------------------------------------------------------------------------------------- errors
+
     def _check_header(self, raw: bytes) -> None:
-        """Every file must have the header of the first."""
+        """A file that somebody else cuts must have the header of the first: the columns of a part are not known otherwise."""
         assert isinstance(self.format, Csv)
         header = split_header(self.format, raw.decode("utf-8", "replace"))
-        if header != self.header:
+        if header != list(self.header or []):
             raise RunError(
                 "TT203",
                 f"source {self.leaf.source.name!r}: a file has the columns {', '.join(header)}; "
                 f"the first file has {', '.join(self.header or [])}",
-                fix="give all files of a source the same columns in the same order",
+                fix="give all files that Spark reads the same columns in the same order, or read them from a local disk",
             )
+
+    def _cut_cell(self, line: bytes) -> RunError:
+        return RunError(
+            "TT402",
+            f"source {self.leaf.source.name!r}: Spark cuts files at ://, and a quoted cell goes on behind the line "
+            f"{line.decode('utf-8', 'backslashreplace')[:200]!r}",
+            fix="read the files from a local or mounted disk, or give Parquet or JSON lines",
+        )
+
+
+def _too_long(raw: bytes) -> TakenRow:
+    """The reject of a line that is longer than the bound."""
+    return TakenRow(Row("reject", reason=TOO_LONG), partial(raw.decode, "utf-8", "backslashreplace"))

@@ -25,14 +25,15 @@ from tracetypes.compiler.connectors.iterables import iterable_rows
 from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSource
-from tracetypes.compiler.connectors.line_streams import SocketAddress, read_lines, socket_lines
+from tracetypes.compiler.connectors.line_streams import read_lines, socket_lines
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import as_program_lines, write_rows
+from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
-from tracetypes.compiler.connectors.text_reader import TextReader
-from tracetypes.compiler.local.streams import StreamSplits, lines_reader, parts_reader
+from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
+from tracetypes.compiler.local.streams import PartsOf, StreamSplits, lines_reader, parts_reader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
@@ -172,20 +173,26 @@ class LocalFiles(LocalInput):
                     for table in tables(leaf, split.path, split.start, split.parts):
                         yield from take(table)
 
-            return lambda split: _of_file(Reading(*split), leaf, row_groups)
-        rows = TextReader(leaf, format, self.source_files.header, read, verifier)
+            def groups_of(split: tuple[Split]) -> SplitRows:
+                reading = Reading(*split)
+                return SplitRows(
+                    reading.split.piece, row_groups(reading), notes=lambda: [reading.note(leaf.label)], check=reading.check
+                )
 
-        def lines(reading: Reading) -> Iterator[TakenRow | Chunk]:
-            return rows.of(reading.texts(), begins=reading.split.start == 0)
+            return groups_of
+        header = self.source_files.header
+        rows = TextReader(leaf, format, header, read, verifier)
 
-        return lambda split: _of_file(Reading(*split), leaf, lines)
+        def text_of(split: tuple[Split]) -> SplitRows:
+            reading, noticed = Reading(*split), SplitNotes()
+            piece, path = reading.split.piece, reading.split.path
 
+            def notes() -> Sequence[Message]:
+                return [reading.note(leaf.label), *noticed.messages(leaf, piece, path, header)]
 
-def _of_file(reading: Reading, leaf: FromSource, rows: Callable[[Reading], Iterator[TakenRow | Chunk]]) -> SplitRows:
-    def notes() -> Sequence[Message]:
-        return [reading.note(leaf.label)]
+            return SplitRows(piece, rows.of_split(reading, noticed), notes=notes, check=reading.check)
 
-    return SplitRows(reading.split.piece, rows(reading), notes=notes, check=reading.check)
+        return text_of
 
 
 class LocalTopic(LocalInput):
@@ -246,7 +253,7 @@ class LocalTable(LocalInput):
         return read
 
 
-PartsReader: TypeAlias = Callable[[FromSource, Verifier | None], Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]]
+PartsReader: TypeAlias = Callable[[FromSource, Verifier | None], PartsOf]
 """Reads parts of rows that come once."""
 
 
@@ -259,7 +266,12 @@ class StreamReader:
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, Sequence[Part]]], SplitRows]:
         """Parts."""
         rows = self.parts(leaf, verifier)
-        return lambda split: SplitRows((split[0], 0, 0), rows(split[1]))
+
+        def read(split: tuple[int, Sequence[Part]]) -> SplitRows:
+            piece, noticed = (split[0], 0, 0), SplitNotes()
+            return SplitRows(piece, rows(split[1], noticed), notes=lambda: noticed.messages(leaf, piece, "", None))
+
+        return read
 
 
 class LocalStream(LocalInput):
@@ -343,11 +355,16 @@ def _socket(opening: Opening) -> LocalInput:
 def _mqtt(opening: Opening) -> LocalInput:
     address = MqttAddress.of(opening.address)
     arrivals = mqtt_messages(opening.leaf, address, opening.readings)
-    stream = LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("mqtt"), messages_reader)
+    stream = LocalStream(opening.leaf.source.name, arrivals, EndpointIdentity("mqtt"), _messages_reader)
     often = "once if the broker marks such messages as duplicates, and at least once otherwise"
     if opening.readings > 1:
         often = f"at least once, because the source is read {opening.readings} times"
     return _promising(opening, stream, AGAIN.format(address.display_name, often))
+
+
+def _messages_reader(leaf: FromSource, verifier: Verifier | None) -> PartsOf:
+    rows = messages_reader(leaf, verifier)
+    return lambda parts, notes: rows(parts)
 
 
 def _promising(opening: Opening, stream: LocalStream, promise: str) -> LocalStream:

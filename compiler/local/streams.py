@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
 from tracetypes.compiler.connectors.line_streams import line_format
 from tracetypes.compiler.connectors.splits import Offset
-from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
@@ -37,8 +37,10 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, ProgramLines, TextLines
 from tracetypes.sources import reader
 
-__all__ = ["StreamSplits", "cuts", "lines_reader", "parts_reader"]
+__all__ = ["PartsOf", "StreamSplits", "cuts", "lines_reader", "parts_reader"]
 
+PartsOf: TypeAlias = Callable[[Sequence[Part], SplitNotes], Iterator[TakenRow | Chunk]]
+"""Reads parts of rows that come once, and notes what it notices."""
 
 LARGEST: Final = 50_000
 """Rows of a split from which the next one begins."""
@@ -157,37 +159,38 @@ def cuts(parts: Sequence[Part]) -> list[int]:
     return [*places, len(parts)]
 
 
-def lines_reader(
-    leaf: FromSource, verifier: Verifier | None, format: JsonLines | None = None
-) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+def lines_reader(leaf: FromSource, verifier: Verifier | None, format: JsonLines | None = None) -> PartsOf:
     """Reads parts that are :class:`Lines`. ``format``: theirs, if it is not that of the source."""
     read, of = reader(leaf.source).read, format or line_format(leaf)
     assert isinstance(of, Csv | JsonLines | TextLines)
+    declared = of.columns if isinstance(of, Csv) else None
     readers: dict[tuple[str, ...] | None, TextReader] = {}
 
-    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
-        at = 0
-        while at < len(parts):
-            header = parts[at].body.header
-            end = next((n for n in range(at, len(parts)) if parts[n].body.header != header), len(parts))
+    def sender(part: Part) -> tuple[Any, ...]:
+        """Whose parts are read together."""
+        return (part.body.header, part.body.sender) if isinstance(of, Csv) else ()
+
+    def rows(parts: Sequence[Part], notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
+        for _, group in groupby(parts, sender):
+            some = [part.body for part in group]
+            header = some[0].header
             if header not in readers:
-                names = None if header is None else list(header)
-                readers[header] = TextReader(leaf, of, names, read, verifier)
-            # A part without a line end is the last one of its sender.
-            texts = [one.body.text for one in parts[at:end]]
-            whole = b"".join(text if text.endswith(b"\n") else text + b"\n" for text in texts)
-            yield from readers[header].of([whole], begins=False)
-            at = end
+                readers[header] = TextReader(leaf, of, header or declared, read, verifier)
+            # Text without a line end is the last one of its sender.
+            is_csv = isinstance(of, Csv)
+            whole = b"".join(one.text if is_csv or one.text.endswith(b"\n") else one.text + b"\n" for one in some)
+            yield from readers[header].of_text(whole, some[0].doubtful, notes)
 
     return rows
 
 
-def parts_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Sequence[Part]], Iterator[TakenRow | Chunk]]:
+def parts_reader(leaf: FromSource, verifier: Verifier | None) -> PartsOf:
     """Reads parts that are :class:`Lines` of JSON or :class:`Columns`."""
     of_lines, of_columns = lines_reader(leaf, verifier, ProgramLines()), columns_reader(leaf, verifier)
 
-    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
-        for columns, some in groupby(parts, lambda part: isinstance(part.body, Columns)):
-            yield from (of_columns if columns else of_lines)(list(some))
+    def rows(parts: Sequence[Part], notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
+        for columns, group in groupby(parts, lambda part: isinstance(part.body, Columns)):
+            some = list(group)
+            yield from of_columns(some) if columns else of_lines(some, notes)
 
     return rows

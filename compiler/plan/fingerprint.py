@@ -109,7 +109,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
     EventTime: dict.fromkeys(("period", "delay", "time", "unit"), KEPT),
     InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),
-    Csv: dict.fromkeys(("separator", "columns", "zone", "extension"), FREE),
+    Csv: dict.fromkeys(("separator", "columns", "zone", "null", "encoding", "extension"), FREE),
     JsonLines: dict.fromkeys(("zone", "extension"), FREE),
     Parquet: dict.fromkeys(("zone", "extension"), FREE),
     TextLines: {},

@@ -37,6 +37,7 @@ __all__ = [
     "SideRows",
     "StageProgress",
     "TakenSplit",
+    "TextNotes",
     "Verified",
 ]
 
@@ -253,6 +254,20 @@ class TakenSplit:
     split: dict[str, Any]
 
 
+@final
+@attrs.frozen
+class TextNotes:
+    """What was noticed in a source split of CSV, of a source and a file. ``doubtful``: how many rows lie within the bound behind
+    a rejected line. ``optional``: columns that may be missing, if it is the beginning of the file: those that this file has, and
+    those of the first file of the source. None if each has all of them."""
+
+    source: str
+    piece: Piece
+    file: str
+    doubtful: int
+    optional: tuple[tuple[str, ...], tuple[str, ...]] | None
+
+
 # --------------------------------------------------------------------------------------------------- messages
 
 
@@ -270,6 +285,7 @@ Body: TypeAlias = (
     | Metrics
     | Verified
     | TakenSplit
+    | TextNotes
 )
 
 

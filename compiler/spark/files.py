@@ -39,7 +39,7 @@ from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
-from tracetypes.formats import Parquet
+from tracetypes.formats import Csv, Parquet
 from tracetypes.records import (
     DecimalOf,
     EnumOf,
@@ -80,6 +80,12 @@ class FileInput(Input):
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
         self.source_files = SourceFiles(leaf, path, order, self.is_listed)
         self.names, self.format = self.source_files.names, self.source_files.format
+        if not self.is_listed and isinstance(self.format, Csv) and self.format.encoding != "utf-8":
+            raise RunError(
+                "TT402",
+                f"source {leaf.source.name!r}: Spark reads {path}, and no text in {self.format.encoding}",
+                fix="read the files from a local or mounted disk, or give text in UTF-8",
+            )
 
     @property
     def identity(self) -> EndpointIdentity:

@@ -8,7 +8,7 @@ that turns out to be late can still be shown whole, although the query reads two
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain as chained
 from itertools import groupby, pairwise
@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.text_reader import TextReader
+from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -134,7 +134,7 @@ class TextScan(Scan):
     """Lines. Input columns: ``raw`` (bytes of a line), then ``_time``, ``_file``, ``_start``: the split of the row.
     Rows of a split are adjacent and in order."""
 
-    def __init__(self, end: End, format: Csv | JsonLines | TextLines, header: list[str] | None) -> None:
+    def __init__(self, end: End, format: Csv | JsonLines | TextLines, header: Sequence[str] | None) -> None:
         super().__init__(end)
         self.format, self.header = format, header
 
@@ -144,11 +144,11 @@ class TextScan(Scan):
         """The splits, from the lines as they come."""
         rows = self.rows(read)
 
-        def texts(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[bytes]:
-            return (b"\n".join(batch.column(0).to_pylist()) for _, batch in parts)
+        def lines(parts: Iterator[tuple[Piece, pa.RecordBatch]]) -> Iterator[list[bytes]]:
+            return (batch.column(0).to_pylist() for _, batch in parts)
 
         for piece, parts in groupby(runs(batches), key=lambda run: run[0]):
-            yield piece, rows.of(texts(parts), begins=piece[2] == 0)
+            yield piece, rows.of_cut_lines(lines(parts), begins=piece[2] == 0)
 
     def rows(self, read: Callable[[Any, Any], Row]) -> TextReader:
         """What takes lines."""
@@ -156,7 +156,17 @@ class TextScan(Scan):
 
 
 class LinesScan(SplitScan, TextScan):
-    """Lines of local files."""
+    """Text of local files."""
+
+    noticed = SplitNotes()
+    """In what is being read."""
+
+    def noted(self) -> Iterator[Message]:
+        """The reports of the last split."""
+        if self.now is not None:
+            split = self.now.split
+            yield from self.noticed.messages(self.leaf, split.piece, split.path, self.header)
+        yield from super().noted()
 
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
@@ -164,7 +174,8 @@ class LinesScan(SplitScan, TextScan):
         """Reads the files."""
         rows = self.rows(read)
         for reading in self.readings(batches):
-            yield reading.split.piece, rows.of(reading.texts(), begins=reading.split.start == 0)
+            self.noticed = SplitNotes()
+            yield reading.split.piece, rows.of_split(reading, self.noticed)
 
 
 class ColumnScan(Scan):

@@ -28,17 +28,11 @@ from urllib.parse import quote
 
 import attrs
 
-from tracetypes.compiler.connectors.file_splits import (
-    Split,
-    changed_file,
-    ends_a_line,
-    is_compressed,
-    last_line_end,
-    size_and_time,
-)
+from tracetypes.compiler.connectors.file_splits import Split, changed_file, is_compressed, size_and_time
+from tracetypes.compiler.connectors.record_ends import LINES, RowEnds, row_ends
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store.known_files import KnownFile, coverage, cut, looks, lost_input, stat_of, walk
+from tracetypes.compiler.store.known_files import KnownFile, coverage, looks, lost_input, stat_of, walk
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import read_json, write_lines
 from tracetypes.formats import Parquet, format_of
@@ -58,8 +52,8 @@ all that an epoch holds in memory and in its commit record grows with their numb
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
 
-New: TypeAlias = tuple[str, os.stat_result, int]
-"""A file, or new lines of one: path, what the system says, and the first byte."""
+New: TypeAlias = tuple[str, os.stat_result, int, int]
+"""A file, or new lines of one: path, what the system says, the first byte, and how many bytes from there are doubtful."""
 
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
@@ -78,7 +72,7 @@ class InputFiles:
     ``tasks``: how many read at once. ``at_once``: the largest number of files in a listing, None: by their size.
     ``appended``: whether lines may be appended to known files. ``follows``: more of a file may come while the run goes
     on or later; so, if lines may be appended, a last line without an end waits. ``place``: sorts files that are found
-    together, by path and modification time.
+    together, by path and modification time. ``ends``: where rows of text end.
     """
 
     home: Path
@@ -89,6 +83,7 @@ class InputFiles:
     appended: bool = False
     follows: bool = False
     place: Callable[[str, int], Any] = by_time
+    ends: RowEnds = LINES
     known: dict[str, KnownFile] = attrs.field(init=False, factory=dict)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
@@ -218,9 +213,9 @@ class InputFiles:
                     raise lost_input(changed[0], stat, f"its rows are in {place}")
                 again += mine
             elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
-                start = min(split.start for split in mine)
-                if not start or self._compared(path, stat, self.known[path]) is not None:
-                    now = self._split((number, mine[0].rank), path, stat, start, LARGEST)
+                first = min(mine, key=lambda split: split.start)
+                if not first.start or self._compared(path, stat, self.known[path]) is not None:
+                    now = self._split((number, first.rank), (path, stat, first.start, first.doubtful), LARGEST)
                     again += mine if coverage(mine) == coverage(now) else now
         if again != splits:
             self.listings.swap(number, again)
@@ -231,13 +226,14 @@ class InputFiles:
         for path, number in sorted(self.pending.items()):
             mine = listed[number][path]
             end, stat = max(split.end for split in mine), stat_of(path)
-            if not self.is_text or is_compressed(path) or stat is None or stat.st_size == end:
+            if not self._may_grow(path) or stat is None or stat.st_size == end:
                 continue
             was, now = size_and_time(end, mine[0].changed), size_and_time(stat.st_size, stat.st_mtime_ns)
             if not self.appended:
                 raise changed_file(path, was, now)
-            more = self._split((self.last + 1, 0), path, stat, end, LARGEST)
-            if more and not ends_a_line(path, end):
+            after = self.ends.after(path, sorted((split.start, split.end) for split in mine))
+            more = self._split((self.last + 1, 0), (path, stat, *(after or (end, 0))), LARGEST)
+            if more and after is None:
                 raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
                 self._publish(more)
@@ -269,10 +265,10 @@ class InputFiles:
         with self.lock:
             new = sorted(self._new(), key=lambda one: self.place(one[0], one[1].st_mtime_ns))
             for some in self._cut(new):
-                total = sum(stat.st_size - start for _, stat, start in some)
+                total = sum(stat.st_size - start for _, stat, start, _ in some)
                 most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
                 place = self.last + 1
-                splits = [one for rank, new in enumerate(some) for one in self._split((place, rank), *new, most)]
+                splits = [one for rank, new in enumerate(some) for one in self._split((place, rank), new, most)]
                 if splits:
                     self._publish(splits)
 
@@ -295,13 +291,13 @@ class InputFiles:
 
     def _weight(self, file: New) -> int:
         """Bytes of text, about."""
-        path, stat, start = file
+        path, stat, start, _ = file
         return FILE + (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
 
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish, or None. Raises the same errors."""
         with self.lock:
-            return next((path for path, _, _ in self._new()), None)
+            return next((path for path, *_ in self._new()), None)
 
     def _new(self) -> list[New]:
         """What is new."""
@@ -312,11 +308,11 @@ class InputFiles:
             if path in self.pending or self.seen.get(path) == looks(stat):
                 continue
             if known is None:
-                new.append((path, stat, 0))
+                new.append((path, stat, 0, 0))
             elif looks(stat) != (known.size, known.time):
-                start = self._compared(path, stat, known)
-                if start is not None:
-                    new.append((path, stat, start))
+                after = self._compared(path, stat, known)
+                if after is not None:
+                    new.append((path, stat, *after))
                 elif stat.st_size == known.size:
                     known.time = stat.st_mtime_ns
                     touched.append(path)
@@ -331,39 +327,45 @@ class InputFiles:
         self.weights[self.last] = _weight(splits)
         self.pending.update({split.path: self.last for split in splits})
 
-    def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> int | None:
-        """From where a known file whose size or time is another must be read; None where nothing is new."""
+    def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> tuple[int, int] | None:
+        """From where a known file whose size or time is another must be read, and how many bytes are doubtful there; None where
+        nothing is new."""
         was, now = size_and_time(known.size, known.time), size_and_time(stat.st_size, stat.st_mtime_ns)
         if stat.st_size == known.size:
             if not known.is_in(path) and stat_of(path) is not None:
                 raise changed_file(path, was, now, more=", with other content")
             return None
-        if stat.st_size < known.size or not self.appended or not self.is_text or is_compressed(path):
+        if stat.st_size < known.size or not self.appended or not self._may_grow(path):
             raise changed_file(path, was, now)
         if not known.begins(path, proved=path in self.proved):
             raise changed_file(path, was, now, more=", and does not begin with what it was")
         self.proved.add(path)
-        if not ends_a_line(path, known.end):
+        after = self.ends.after(path, [(start, end) for start, end, _ in known.splits])
+        if after is None:
             raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
-        return known.end
+        return after
 
-    def _split(self, place: tuple[int, int], path: str, stat: os.stat_result, start: int, most: int) -> list[Split]:
-        """The splits of a file from a place on. ``place``: a listing, and the number of the file in it."""
-        number, rank = place
-        one = Split(number, path, rank, stat.st_size, stat.st_mtime_ns, start, stat.st_size)
+    def _may_grow(self, path: str) -> bool:
+        """Whether a file may be read in parts."""
+        return self.is_text and self.ends.is_cut and not is_compressed(path)
+
+    def _split(self, place: tuple[int, int], file: New, most: int) -> list[Split]:
+        """The splits of a file, or of new lines of one. ``place``: a listing, and the number of the file in it."""
+        (number, rank), (path, stat, start, doubtful) = place, file
+        one = Split(number, path, rank, stat.st_size, stat.st_mtime_ns, start, stat.st_size, doubtful=doubtful)
         if not self.is_text:
             parts = max(self.tasks, -(-stat.st_size // LARGE)) if stat.st_size > LARGE else 1
             return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]
-        if is_compressed(path):
+        if not self._may_grow(path):
             return [one]
         try:
             if self.appended:
-                end = last_line_end(path, start, stat.st_size) if self.follows else stat.st_size
+                end = self.ends.last(path, start, stat.st_size) if self.follows else stat.st_size
                 one = attrs.evolve(one, grows=True, end=end)
                 if end == start:
                     return []
-                return [split.sampled() for split in cut(one, most)]
-            return list(cut(one, most))
+                return [split.sampled() for split in self.ends.splits(one, most)]
+            return list(self.ends.splits(one, most))
         except FileNotFoundError:
             return [one]  # who reads it will say so
 
@@ -432,8 +434,9 @@ def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended:
         first = None if path is None else next(walk(path), None)
         if path is None or first is None or not records:
             continue
-        is_text = not isinstance(format_of(first[0], leaf.source.format), Parquet)
-        files = InputFiles.of(checkpoint, leaf.label, path=path, is_text=is_text, tasks=1, appended=appended)
+        format = format_of(first[0], leaf.source.format)
+        how = {"is_text": not isinstance(format, Parquet), "ends": row_ends(format), "appended": appended}
+        files = InputFiles.of(checkpoint, leaf.label, path=path, tasks=1, **how)
         files.load(records)
         if (late := files.unread()) is not None:
             return late

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.connectors.file_splits import Split, line_end, proof, size_and_time
+from tracetypes.compiler.connectors.file_splits import Split, proof, size_and_time
 from tracetypes.compiler.connectors.files import readable_name
 from tracetypes.errors import RunError
 
-__all__ = ["KnownFile", "coverage", "cut", "looks", "lost_input", "stat_of", "walk"]
+__all__ = ["KnownFile", "coverage", "looks", "lost_input", "stat_of", "walk"]
 
 
 @attrs.define
@@ -26,11 +26,6 @@ class KnownFile:
     time: int
     parts: int
     splits: list[tuple[int, int, str]]
-
-    @property
-    def end(self) -> int:
-        """The end of the text that was read."""
-        return max(end for _, end, _ in self.splits)
 
     def is_in(self, path: str, most: int | None = None) -> bool:
         """Whether a file still has what was read. ``most``: compare only this many of the last splits."""
@@ -114,14 +109,3 @@ def coverage(splits: Sequence[Split]) -> tuple[Any, ...]:
     """The part of a file that some splits of it read."""
     return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 
-
-def cut(whole: Split, most: int) -> Iterator[Split]:
-    """A split of text as splits of about this many bytes, which end where lines do."""
-    start = whole.start
-    with open(whole.path, "rb", buffering=0) as file:
-        while whole.end - start > most + most // 2:
-            end = line_end(file, start + most, whole.end)
-            yield attrs.evolve(whole, start=start, end=end)
-            start = end
-    if start < whole.end or start == whole.start:
-        yield attrs.evolve(whole, start=start)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.plan.plan import Plan, Stage
-from tracetypes.compiler.runtime.messages import Jump, Message, Metrics
+from tracetypes.compiler.runtime.messages import Jump, Message, Metrics, TextNotes
 from tracetypes.compiler.runtime.side_rows import Lateness
 from tracetypes.errors import RunError, UsageError
 from tracetypes.nodes import title
@@ -64,7 +64,7 @@ class Batch:
     the sources of the queries that it reads from. ``read``: rows by source. ``written``: rows that went to the sink.
     ``verified``: how many rows were compared with plain Python, and the processor seconds for it. ``lateness``: what
     is known so far of late rows, by source. ``gate``: what the gate behind the query did so far, if there is one.
-    ``jumps``: rows that are very far ahead of those before them, by source."""
+    ``jumps``: rows that are very far ahead of those before them, by source. ``notes``: what was noticed in files of CSV."""
 
     number: int
     rows: int
@@ -82,6 +82,7 @@ class Batch:
     lateness: Mapping[str, Lateness] = attrs.Factory(dict)
     gate: GateReport | None = None
     jumps: tuple[tuple[str, Jump], ...] = ()
+    notes: tuple[TextNotes, ...] = ()
 
     def lag_of(self, marker: int | None) -> float | None:
         """Seconds of event time between the newest item and a marker."""
@@ -98,7 +99,7 @@ class Batch:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         stages = [attrs.asdict(one) | {"lag": self.lag_of(one.marker)} for one in self.stages]
-        mine = attrs.asdict(self, filter=lambda field, _: field.name not in ("lateness", "jumps"))
+        mine = attrs.asdict(self, filter=lambda field, _: field.name not in ("lateness", "jumps", "notes"))
         return mine | {"lag": self.lag, "stages": stages}
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pyarrow as pa
 
+from tracetypes.compiler.connectors.csv_header import header_of
 from tracetypes.compiler.connectors.files import Order, by_name, files_of
 from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_file, open_parquet
+from tracetypes.compiler.connectors.record_ends import row_ends
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, Parquet, format_of
-from tracetypes.parsing import header_problem, is_blank, split_header
+from tracetypes.parsing import header_problem
 
 __all__ = ["SourceFiles"]
 
@@ -34,7 +36,7 @@ class SourceFiles:
     least: dict[tuple[str, int], int | None] = attrs.field(init=False, factory=dict)
     """The least times that are known, by path and modification time: a source may be read several times."""
     format: Format = attrs.field(init=False)
-    header: list[str] | None = attrs.field(init=False)
+    header: Sequence[str] | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.names = files_of(self.leaf.source.name, self.path)
@@ -52,7 +54,7 @@ class SourceFiles:
             )
         return format_of(self.names[0] if self.names else self.path, self.leaf.source.format)
 
-    def _header(self) -> list[str] | None:
+    def _header(self) -> Sequence[str] | None:
         if not isinstance(self.format, Csv) or self.format.columns is not None:
             if isinstance(self.format, Csv) and self.format.columns is not None:
                 problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)")
@@ -60,9 +62,8 @@ class SourceFiles:
                     raise problem
             return None
         for name in self.names:
-            line = _first_line(name, self.format)
-            if line:
-                columns = split_header(self.format, line)
+            columns = header_of(name, self.format)
+            if columns:
                 problem = header_problem(self.format, self.leaf.layout, columns, name)
                 if problem is not None:
                     raise problem
@@ -84,8 +85,8 @@ class SourceFiles:
 
     def input_files(self, checkpoint: Path, label: str, **options: Any) -> InputFiles:
         """The files of a reading that the driver lists. ``options``: those of :class:`InputFiles`."""
-        is_text = not isinstance(self.format, Parquet)
-        return InputFiles.of(checkpoint, label, path=self.path, is_text=is_text, place=self.place, **options)
+        options |= {"is_text": not isinstance(self.format, Parquet), "ends": row_ends(self.format)}
+        return InputFiles.of(checkpoint, label, path=self.path, place=self.place, **options)
 
     def check_first(self) -> None:
         """Whether the first file has all columns, of types that the workers read. Later ones are asked when they are read."""
@@ -98,15 +99,3 @@ class SourceFiles:
                     "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"
                 ) from error
 
-
-def _first_line(name: str, format: Csv) -> str:
-    """The first line of a file that is not blank; the empty string when there is none."""
-    try:
-        with pa.input_stream(name, compression="detect") as file:
-            for line in io.TextIOWrapper(file, "utf-8-sig", "replace"):
-                line = line.rstrip("\r\n")
-                if not is_blank(format, line.encode()):
-                    return line
-    except (OSError, EOFError) as error:
-        raise RunError("TT208", f"{name} cannot be read: {error}", fix="see whether the file is whole") from error
-    return ""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracetypes.compiler.connectors.fencing import Starts
-from tracetypes.compiler.connectors.line_streams import SocketAddress
 from tracetypes.compiler.connectors.mqtt import MqttAddress, Publisher
+from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_file

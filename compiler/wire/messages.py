@@ -31,6 +31,7 @@ from tracetypes.compiler.runtime.messages import (
     SideRows,
     StageProgress,
     TakenSplit,
+    TextNotes,
     Verified,
 )
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
@@ -57,6 +58,7 @@ class Kind(IntEnum):
     METRICS = 11
     VERIFIED = 12
     TAKEN = 13
+    NOTES = 14
 
 
 _HOLDS: Final[dict[Holds, Kind]] = {"rows": Kind.ROWS, "late": Kind.LATE, "rejects": Kind.REJECT}
@@ -137,6 +139,8 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
             return Kind.VERIFIED, _json(attrs.asdict(body)), b""
         case TakenSplit(reading, hash, split):
             return Kind.TAKEN, _json({"reading": reading, "hash": hash, **split}), b""
+        case TextNotes():
+            return Kind.NOTES, _json(attrs.asdict(body)), b""
 
 
 def _shown(body: Markers | StageProgress) -> dict[str, Any]:
@@ -186,6 +190,10 @@ def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
             return Verified(**head)
         case Kind.TAKEN:
             return TakenSplit(head.pop("reading"), head.pop("hash"), head)
+        case Kind.NOTES:
+            has, before = head["optional"] or (None, None)
+            optional = None if has is None or before is None else (tuple(has), tuple(before))
+            return TextNotes(**{**head, "piece": tuple(head["piece"]), "optional": optional})
 
 
 def _holds(kind: int) -> Holds:

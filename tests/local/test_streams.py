@@ -39,7 +39,7 @@ from tracetypes import (
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.connectors import iterables, source_rows
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
-from tracetypes.compiler.connectors.line_streams import SocketAddress
+from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.local import streams
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.local.kernels import Kernels

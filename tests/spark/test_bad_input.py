@@ -26,6 +26,7 @@ from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.backend import SparkEngine
 from tracetypes.compiler.spark.run import collect, run
+from tracetypes.compiler.store import input_files
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.formats import Csv
 
@@ -231,7 +232,9 @@ def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
         os.utime(tmp_path / f"in/{number}.csv", (number, number))
     ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
     assert ran.code == 0, ran.err
-    lines = [good[0], *bad, *good[1:]]
+    together = '"two\r\nlines",1,5'  # a row
+    lines = [good[0], *bad[:-2], together, *good[1:]]
+    bad = bad[:-2]
     trace, arranged = defined(flows.sums, {"readings": lines}, format=Csv(), header=head.split(","))
     assert len(arranged["readings"].rejects) == len(bad)
     assert rows_in(tmp_path / "out", "at") == rows_at_sink(flows.sums, trace)
@@ -240,13 +243,33 @@ def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
     assert Counter(r["reason"] for r in rejects) == Counter(reason for _, reason in arranged["readings"].rejects)
 
 
-def test_csv_of_which_one_file_has_another_header(cli: Cli, tmp_path: Path) -> None:
+def test_csv_that_spark_cuts(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the columns of the first file, and no cell with a line break: both stop the run, so no row is made up."""
+    monkeypatch.setenv("TRACETYPES_SCAN", "spark")
     write_lines(tmp_path / "in/1.csv", ["id,ts,watts", "a,1,5"], at=1)
     write_lines(tmp_path / "in/2.csv", ["ts,id,watts", "1,a,5"], at=2)
     ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
     assert ran.code == 1
     assert "TT203" in ran.err
     assert "a file has the columns ts, id, watts; the first file has id, ts, watts" in ran.err
+    write_lines(tmp_path / "in/2.csv", ["id,ts,watts", '"a', "b,1,5", 'c",1,5'], at=2)
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'other'}")
+    assert ran.code == 1
+    assert "TT402" in ran.err
+    assert "a quoted cell goes on behind the line" in ran.err
+
+
+def test_csv_of_several_splits_with_line_breaks(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And columns in another order in the second file."""
+    monkeypatch.setattr(input_files, "SMALLEST", 40)
+    rows = [f'"a\n{number},b",{number},5' for number in range(100)]
+    write_lines(tmp_path / "in/1.csv", ["id,ts,watts", *rows], at=1)
+    write_lines(tmp_path / "in/2.csv", ["more,watts,ts,id", "x,1,200,c"], at=2)
+    ran = cli("run", here("sums"), "-i", f"readings={tmp_path}/in", "-o", f"sums={tmp_path / 'out'}")
+    assert ran.code == 0, ran.err
+    found = [json.loads(line)["key"] for line in rows_in(tmp_path / "out")]
+    assert set(found) == {f"a\n{number},b" for number in range(100)} | {"c"}
+    assert not side_outputs(tmp_path / "out/_rejects", "readings")
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_files_that_were_copied_are_read_in_order(
 
 def test_read_refuses_what_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"user": "a", "ts": 1}\n{"user": 7}\n')
-    with pytest.raises(TraceTypesError, match=r"TT208 .*x.jsonl, line 2: "):
+    with pytest.raises(TraceTypesError, match=r"TT208 .*x.jsonl, row 2: "):
         tracetypes.read(tmp_path / "x.jsonl", Click)
     with pytest.raises(TraceTypesError, match="does not exist"):
         tracetypes.read(tmp_path / "y.jsonl", Click)
