@@ -17,9 +17,9 @@ from tracetypes.cli import epoch_lines
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import Address
-from tracetypes.compiler.connectors.line_streams import SocketAddress
 from tracetypes.compiler.connectors.mqtt import MqttAddress
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
+from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.state import StageState, items_waiting
 from tracetypes.compiler.store import known_files

@@ -40,6 +40,7 @@ __all__ = [
     "json_lines",
     "kafka",
     "parquet",
+    "refuse_unwritten",
     "text_lines",
 ]
 
@@ -213,6 +214,23 @@ _BY_NAME: dict[str, Format] = {
     "ndjson": JsonLines(),
     "parquet": Parquet(),
 }
+
+
+_UNWRITTEN = frozenset(
+    ["arrow", "avro", "db", "duckdb", "feather", "orc", "pickle", "pkl", "sqlite", "sqlite3", "xls", "xlsx", "xml"]
+)
+"""Endings of formats that are known, and not written."""
+
+
+def refuse_unwritten(name: str, sink: str) -> None:
+    """Refuse an output whose ending names a format that no sink writes. Raises :class:`RunError` ``TT207``."""
+    ending = PurePath(name).suffix.lower()
+    if ending[1:] in _UNWRITTEN:
+        raise RunError(
+            "TT207",
+            f"sink {sink!r}: no sink writes {ending}, as the output {name} would be",
+            fix="write Parquet, CSV or JSON lines: give another name, or declare format=json_lines() at the sink",
+        )
 
 
 def format_of(name: str, declared: Format | Kafka | None, default: Format | None = None) -> Format:

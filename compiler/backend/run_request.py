@@ -20,6 +20,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.errors import UsageError
+from tracetypes.formats import refuse_unwritten
 from tracetypes.graph import Dataflow
 from tracetypes.markers import InBand
 from tracetypes.redaction import redact
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from tracetypes.compiler.store.output_interface import Output
 
 __all__ = ["Input", "RunRequest", "Sink"]
+
+STORAGE = ("file", "hdfs", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasbs")
+"""Schemes of file systems."""
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
@@ -152,9 +156,11 @@ class RunRequest:
                     fix="give each a directory of its own",
                 )
             if "://" in path and not _is_remote(path):
-                raise UsageError(
-                    "TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk"
-                )
+                raise _no_output(path)
+        formats = {plan.sink.name: plan.sink.format for plan in self.program.plans}
+        for sink, path in self.paths.items():
+            if _is_directory(path) and formats.get(sink) is None:
+                refuse_unwritten(path, sink)
 
     @property
     def keeps_nothing(self) -> bool:
@@ -381,6 +387,15 @@ def _is_local_files(address: object) -> bool:
 
     connector = connector_of(address)
     return isinstance(address, str) and connector.kind == "files" and connector.path(address) is not None
+
+
+def _no_output(path: str) -> UsageError:
+    """The error for an address that nothing is written to."""
+    scheme = path.partition("://")[0]
+    if scheme in STORAGE:
+        return UsageError("TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk")
+    fix = "write files, kafka://, delta:, mqtt:// or tcp://, and load them there"
+    return UsageError("TT402", f"--output {path}: nothing is written to {scheme}://", fix=fix)
 
 
 def _is_remote(path: str) -> bool:

@@ -23,7 +23,7 @@ from tracetypes.nodes import Sink
 from tracetypes.plain_data import decimal_text, to_plain
 from tracetypes.records import Float
 
-__all__ = ["SinkFile", "VisibleColumns", "open_sink_file"]
+__all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "shown_instant"]
 
 
 class SinkFile(Protocol):
@@ -209,6 +209,12 @@ def _plain(column: Any) -> list[Any]:
             start += length or 0
         return values
     return list(column.to_pylist())
+
+
+def shown_instant(name: str, micros: int) -> str:
+    """The time of a marker as a column of this name in files of text has it. Raises :class:`RunError` ``TT209``."""
+    (text,) = _plain(_as_times(name, pa.array([micros], pa.int64())))
+    return str(text)
 
 
 def _each(column: Any, change: Callable[[Any], Any]) -> list[Any]:

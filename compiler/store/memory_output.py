@@ -9,6 +9,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from tracetypes.compiler.connectors.sink_files import shown_instant
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
@@ -49,7 +50,7 @@ class ListOutput(Output):
         if self.side_outputs is not None:
             self.side_outputs.take(messages, batch, frontiers, Path())
         self.batches.add(batch)
-        self.show((key, value) for _, _, key, value in sorted(items_of(self.plan, messages), key=lambda one: one[:2]))
+        self.show(iter(sorted(items_of(self.plan, messages), key=lambda one: one[:2])))
         for message in messages:
             match message.body:
                 case SideRows(holds, source) as some:
@@ -61,9 +62,10 @@ class ListOutput(Output):
                 case _:
                     pass
 
-    def show(self, pairs: Iterator[tuple[Any, Any]]) -> None:
-        """Take rows."""
-        self.rows.extend(pairs if self.plan.layout.keyed else (value for _, value in pairs))
+    def show(self, items: Iterator[tuple[int, int, Any, Any]]) -> None:
+        """Take rows: end of block, position, key and value of each."""
+        keyed = self.plan.layout.keyed
+        self.rows.extend((key, value) if keyed else value for _, _, key, value in items)
 
 
 class TerminalOutput(ListOutput):
@@ -81,9 +83,14 @@ class TerminalOutput(ListOutput):
         super().__init__(plan, [], late, rejects, side_outputs)
         self.name = name
 
-    def show(self, pairs: Iterator[tuple[Any, Any]]) -> None:
-        """Print rows."""
-        before = f"{self.name}: " if self.name else ""
-        for key, value in pairs:
-            print(before + json.dumps(self.plan.layout.plain(key, value), ensure_ascii=False))
+    def show(self, items: Iterator[tuple[int, int, Any, Any]]) -> None:
+        """Print rows, with the columns of the marker and the position that the sink has."""
+        before, sink = f"{self.name}: " if self.name else "", self.plan.sink
+        for end, position, key, value in items:
+            row = self.plan.layout.plain(key, value)
+            if sink.marker is not None:
+                row[sink.marker] = shown_instant(sink.marker, end)
+            if sink.position is not None:
+                row[sink.position] = position
+            print(before + json.dumps(row, ensure_ascii=False))
         sys.stdout.flush()
