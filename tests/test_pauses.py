@@ -24,16 +24,19 @@ from tracetypes import (
     check,
     elements,
     every,
+    explain,
     interpret_rows,
     merge,
     sort,
 )
 from tracetypes import stdlib as ts
 from tracetypes.bounds import ALWAYS, Bound, Observation, Time
+from tracetypes.compiler.connectors.kafka_sink import without_pauses
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime import empty_blocks, limits, pipeline
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.gates import at_least_once, period, sequence, time, value
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.pauses import start_after
 from tracetypes.trace import Element, Trace, closed
 
@@ -351,3 +354,18 @@ def test_a_gate_that_skips_a_change_is_found(monkeypatch: pytest.MonkeyPatch) ->
         traces, _ = interpret_rows(check(flow), {"in": rows})
     monkeypatch.setattr(Time, "next_change", lambda self, seen, reached: None)
     assert simulate_program(program(check(flow)), {"in": rows}, seed=1)["out"].trace != traces["out"]
+
+
+# ------------------------------------------------------------------------------------------------- what is said and sent
+
+
+def test_a_topic_gets_the_first_and_the_last_marker_of_a_pause() -> None:
+    markers = MarkerRuns((range(0, 10**9, 10),))
+    assert list(without_pauses(markers, [20, 10**6])) == [0, 10, 20, 30, 10**6 - 10, 10**6, 10**6 + 10, 10**9 - 10]
+    assert list(without_pauses(markers[:5], [])) == [0, 10, 20, 30, 40]
+    assert list(without_pauses(NO_MARKERS, [])) == []
+
+
+def test_explain_says_what_runs_at_each_marker() -> None:
+    said = "        pauses    Turning runs at each marker, also where nothing comes"
+    assert [said in explain(flow_of(name)[0]).splitlines() for name in ("turning", "tumbling", "session")] == [True, False, False]

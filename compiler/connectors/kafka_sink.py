@@ -8,7 +8,8 @@ has no transaction: then the offset is that of an earlier one, and to do the epo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,30 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Parquet, TextLines
+from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker
 from tracetypes.parsing import record_writer
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
 
-__all__ = ["TopicSink", "Transactions", "produce", "wait_for_delivery"]
+__all__ = ["TopicSink", "Transactions", "produce", "wait_for_delivery", "without_pauses"]
+
+
+PAUSE = 1_000
+"""Markers over empty blocks, one after the other: of so many or more the first and the last one are sent."""
+
+
+def without_pauses(markers: MarkerRuns, occupied: Iterable[int]) -> Iterator[int]:
+    """The markers that are sent: of a long pause the first and the last one. ``occupied``: the ends of blocks with records, in
+    order."""
+    rest = markers
+    for end in (*occupied, None):
+        pause = rest if end is None else rest.up_to(end - 1)
+        yield from pause if len(pause) < PAUSE else (pause[0], pause[-1])
+        if end is not None:
+            yield from rest.between(end, end)
+            rest = rest.after(end)
 
 
 class TopicSink:
@@ -63,12 +81,12 @@ class TopicSink:
 
     def send(self, producer: Producer, batch: int, records: Sequence[Any], markers: Sequence[int]) -> None:
         """Send records, and each marker after its block."""
-        sink, later = self.plan.sink, list(markers)
+        sink, later = self.plan.sink, deque(without_pauses(runs_of(markers), dict.fromkeys(record[0] for record in records)))
         # Without keys the order of an ordered stream is that of one partition.
         alone = {"partition": self.partitions[0]} if self.plan.edge.ordered and not self.plan.layout.keyed else {}
         for number, (end, position, key, value, headers) in enumerate(records):
             while later and later[0] < end:
-                self.mark(producer, later.pop(0))
+                self.mark(producer, later.popleft())
             all_headers = [*headers, ("tracetypes-id", f"{self.run}/{batch}/{number}".encode())]
             if sink.marker is not None:
                 all_headers.append((sink.marker, _instant(end)))

@@ -11,7 +11,7 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import choices_of, interpolation_of, sums_only
+from tracetypes.compiler.plan.facts import choices_of, interpolation_of, runs_at_each_marker, sums_only
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
@@ -149,6 +149,9 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         yield from _lines([("joined", f"the blocks of each window of {stage.tumbles[0] / 1e6:g} s")])
     if stage.pane is not None:
         yield from _lines([("joined", f"the blocks of each pane of {stage.pane[0] / 1e6:g} s")])
+    if names := runs_at_each_marker(stage):
+        verb = "runs" if len(names) == 1 else "run"
+        yield from _lines([("pauses", f"{', '.join(names)} {verb} at each marker, also where nothing comes")])
     if not stage.steps:
         yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
         return

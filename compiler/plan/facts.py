@@ -9,10 +9,19 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
 from tracetypes.formats import Kafka
 from tracetypes.markers import EventTime
-from tracetypes.nodes import Apply
-from tracetypes.templates import OpKeyedUnordered, overrides
+from tracetypes.nodes import Apply, title
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 
-__all__ = ["choices_of", "column_monoid", "emits_at_markers", "interpolation_of", "is_on_grid", "is_straight", "sums_only"]
+__all__ = [
+    "choices_of",
+    "column_monoid",
+    "emits_at_markers",
+    "interpolation_of",
+    "is_on_grid",
+    "is_straight",
+    "runs_at_each_marker",
+    "sums_only",
+]
 
 
 def sums_only(stage: Stage) -> bool:
@@ -44,6 +53,23 @@ def interpolation_of(stage: Stage) -> TracedInterpolation | None:
 def emits_at_markers(region: Region) -> bool:
     """Does a stateless operator of a region emit something at markers?"""
     return any(isinstance(node, StatelessStep) and overrides(node.node.op, "on_marker") for node in region.nodes)
+
+
+def runs_at_each_marker(stage: Stage) -> list[str]:
+    """The operators that run at each marker of a pause, by title: they say nothing that lets one be left out."""
+    nodes = [node.node for node in stage.region.nodes if isinstance(node, StatelessStep)] + [step.node for step in stage.steps]
+    found = []
+    for node in nodes:
+        match node.op if isinstance(node, Apply) else None:
+            case OpStateless() as op if overrides(op, "on_marker"):
+                found.append(title(node))
+            case OpKeyedOrdered() as op if overrides(op, "on_marker") and not overrides(op, "next_due"):
+                found.append(title(node))
+            case OpKeyedUnordered() as op if not (op.skips_untouched or op.forgets_idle or op.tumbles()):
+                found.append(title(node))
+            case _:
+                pass
+    return found
 
 
 def is_on_grid(marker: int, grid: tuple[int, int]) -> bool:
