@@ -498,6 +498,16 @@ def own_value(value: int) -> int:
     return value
 
 
+def by_amount(value: Sample) -> Any:
+    """A sender of a sample."""
+    return value.amount > 0
+
+
+def by_half(value: int) -> int:
+    """A sender of a number."""
+    return value % 2
+
+
 def is_mark(value: Sample) -> bool:
     """Is it a marker in band?"""
     return value.mark
@@ -671,7 +681,14 @@ def event_time(draw: DrawFn, value: Any) -> Markers:
         seconds=draw(st.sampled_from((1, 2, 3, 10))),
         delay=draw(st.sampled_from((0, 0, 1, 4))),
         time=ts_of if value is Sample else own_value,
+        ahead=draw(st.sampled_from((None, None, None, 5, 12))),
     )
+
+
+def by_sender(draw: DrawFn, markers: EventTime, value: Any) -> EventTime:
+    """The same markers, by sender, some of which may be idle."""
+    idle = draw(st.sampled_from((None, 5_000_000, 20_000_000)))
+    return attrs.evolve(markers, per=by_amount if value is Sample else by_half, idle=idle)
 
 
 @st.composite
@@ -710,6 +727,8 @@ def sources(draw: DrawFn, flow: Dataflow, name: str) -> tuple[Any, Shape, Rows]:
         key_type = draw(st.sampled_from((int, str, float)))
     if ordered := draw(st.booleans()):
         by = draw(st.sampled_from((ROW_POSITION, amount_of if value is Sample else backwards)))
+    if isinstance(markers, EventTime) and by is not ROW_POSITION and draw(st.integers(0, 4)) == 0:
+        markers = by_sender(draw, markers, value)
     edge: Any = (O if ordered else U)[key_type, value]
     stream = flow.source(name, edge, markers=markers, key=key, ordered_by=by)
     if draw(st.integers(0, 9)) == 0:

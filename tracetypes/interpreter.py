@@ -17,6 +17,7 @@ import attrs
 from tracetypes.blame import blamed, calls_in
 from tracetypes.canonical import canonical, stable_hash
 from tracetypes.check import Checked
+from tracetypes.clocks import Clock, OtherSender, Verdict
 from tracetypes.conformance import conformer, key_conformer, key_problem, name_of
 from tracetypes.containers import gated, no_outside
 from tracetypes.elements import Piece, elements, mark, pieces
@@ -144,15 +145,42 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     beats: list[int] = []
     newest: int | None = None
     how = source.markers
+    clock: Clock[tuple[int, Row]] | None = None
+    if isinstance(how, EventTime) and how.has_clock:
+        clock = Clock(how, isinstance(source.ordered_by, RowPosition))
+
+    def open_block() -> int | None:
+        if clock is not None:
+            return None if clock.closed is None else clock.closed + clock.how.period
+        return first_open(how, newest) if isinstance(how, EventTime) else len(markers)
 
     def reject(at: int, text: str, reason: str) -> None:
         rejects.append((at, reason))
-        open_ = first_open(how, newest) if isinstance(how, EventTime) else len(markers)
-        side_outputs["rejects"].append((open_, Item(UNIT, Rejected.of(source.name, text, reason))))
+        side_outputs["rejects"].append((open_block(), Item(UNIT, Rejected.of(source.name, text, reason))))
+
+    def decide(verdicts: Iterable[Verdict[tuple[int, Row]]]) -> None:
+        for verdict in verdicts:
+            at, row = verdict.row
+            if verdict.reason:
+                reject(at, row.text, verdict.reason)
+            elif verdict.closed is not None:
+                late.append(Late(row.key, row.value, verdict.block, verdict.closed))
+                side_outputs["late"].append((open_block(), Item(row.key, row.value)))
+            else:
+                placed.append((verdict.block, at, row))
 
     for at, row in enumerate(rows):
         if row.kind == "reject":
             reject(at, row.text, row.reason)
+        elif clock is not None and row.kind == "marker":
+            verdicts, end = clock.beat(row.time)
+            decide(verdicts)
+            beats.extend(() if end is None else (end,))
+        elif clock is not None:
+            try:
+                decide(clock.take(row.time, row.device, (at, row), row.key))
+            except OtherSender as error:
+                raise overlapping(source, error.key, "senders") from None
         elif row.kind == "marker" and isinstance(how, EventTime):
             beat = how.heartbeat(row.time)
             if newest is None or beat > how.frontier(newest):
@@ -173,10 +201,13 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
             newest = row.time if newest is None else max(newest, row.time)
         else:
             placed.append((len(markers), at, row))
+    if clock is not None and drain:
+        decide(clock.end())
     if isinstance(how, EventTime):
         times = sorted({*beats, *(b for b, _, _ in placed)})
-        if newest is not None and times:
-            first, last = times[0], times[-1] if drain else how.frontier(newest)
+        closed = clock.closed if clock is not None else None if newest is None else how.frontier(newest)
+        if closed is not None and times:
+            first, last = times[0], times[-1] if drain else closed
             runs = MarkerRuns((range(first, last + 1, how.period),))
         streams = {output: _aside_by_time(how, aside, runs, times, drain) for output, aside in side_outputs.items()}
     else:
@@ -568,13 +599,13 @@ def merge_channels(
     return _united(items, ends)
 
 
-def overlapping(node: Merge | Source, key: Any) -> OperatorFailed:
-    """The error of an ordered merge that got one key from two inputs, or of a source from two of its parts."""
+def overlapping(node: Merge | Source, key: Any, parts: str = "partitions") -> OperatorFailed:
+    """The error of an ordered merge that got one key from two inputs, or of a source from two of its ``parts``."""
     if isinstance(node, Source):
         return OperatorFailed(
             "TT205",
-            f"{title(node)}: the key {show(key)} comes from two partitions, whose order is not known",
-            fix="send each key to one partition, or declare the source U[K, V] and .through(sort(by=...))",
+            f"{title(node)}: the key {show(key)} comes from two {parts}, whose order is not known",
+            fix=f"send each key from one of the {parts}, or declare the source U[K, V] and .through(sort(by=...))",
         )
     return OperatorFailed(
         "TT205",

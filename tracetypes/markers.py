@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, overload
 
 import attrs
@@ -98,12 +98,23 @@ class EventTime(Generic[V_contra]):
 
     An item of time ``t`` belongs to the block that ends at the first multiple after ``t``. It is late if an earlier
     item of the source was so new that this block was closed already. Blocks depend on the times alone.
+
+    ``ahead``: how far a row may be ahead of the newest one; ``per``: the sender of a row, each of which has a time of its own;
+    ``idle``: how far a sender may be behind the newest row before the others no longer wait for it (:mod:`tracetypes.clocks`).
     """
 
     period: int
     delay: int
     time: Callable[[V_contra], Time]
     unit: TimeUnit
+    ahead: int | None = None
+    per: Callable[[V_contra], Hashable] | None = None
+    idle: int | None = None
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether rows are decided one after the other by a :class:`~tracetypes.clocks.Clock`."""
+        return self.ahead is not None or self.per is not None
 
     def time_of(self, value: Any) -> int:
         """Event time of a source value in microseconds. Raises ValueError or what the author's function raises."""
@@ -143,7 +154,10 @@ def show_markers(markers: Markers) -> str:
     """A description of a source's markers."""
     match markers:
         case EventTime(period=period, delay=delay):
-            return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s"
+            more = "" if markers.ahead is None else f", at most {markers.ahead / 1e6:g} s ahead"
+            more += "" if markers.per is None else ", by sender"
+            more += "" if markers.idle is None else f", idle after {markers.idle / 1e6:g} s"
+            return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s{more}"
         case InBand():
             return "records in band"
 
@@ -169,19 +183,46 @@ def span_as_micros(name: str, span: object, *, least: int = 1, code: str = "TT11
 
 
 def every(
-    *, seconds: Span, time: Callable[[V_contra], Time], delay: Span = 0, unit: TimeUnit = "s"
+    *,
+    seconds: Span,
+    time: Callable[[V_contra], Time],
+    delay: Span = 0,
+    unit: TimeUnit = "s",
+    ahead: Span | None = None,
+    per: Callable[[V_contra], Hashable] | None = None,
+    idle: Span | None = None,
 ) -> EventTime[V_contra]:
-    """A marker at every whole multiple of ``seconds`` of event time. ``seconds`` and ``delay`` are numbers of seconds
-    or timedeltas.
+    """A marker at every whole multiple of ``seconds`` of event time. ``seconds``, ``delay``, ``ahead`` and ``idle`` are
+    numbers of seconds or timedeltas.
 
     ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
     ``"us"``), or an aware datetime. ``delay`` is how far an item may lag behind the newest one and still be in time. An
     item that lags further, and whose block is closed, goes to the source's late output.
+
+    ``ahead`` protects from rows with a wild time. A row that is further ahead of the newest one is held. Three such rows are
+    accepted: event time has jumped. A row near the newest one makes rejects of those that are held before it. At the end of the
+    input those that are held are accepted.
+
+    ``per`` takes a source value and returns its sender, such as a device. Each sender has a time of its own: a row is late if its
+    own sender was newer, and a block closes when every sender has passed its end. ``idle``: a sender that is further behind the
+    newest row of all is not waited for, and forgotten. Without ``idle`` every sender is waited for.
     """
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
     need_function("time=", time, "time=lambda row: row.ts")
-    return EventTime(span_as_micros("seconds", seconds), span_as_micros("delay", delay, least=0), time, unit)
+    if per is not None:
+        need_function("per=", per, "per=lambda row: row.device")
+    elif idle is not None:
+        raise UsageError("TT115", "idle= is given without per=", fix="give per=lambda row: row.device, or no idle=")
+    return EventTime(
+        span_as_micros("seconds", seconds),
+        span_as_micros("delay", delay, least=0),
+        time,
+        unit,
+        None if ahead is None else span_as_micros("ahead", ahead),
+        per,
+        None if idle is None else span_as_micros("idle", idle),
+    )
 
 
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
@@ -57,7 +57,7 @@ __all__ = [
 class Row:
     """A parsed row of a source. ``kind``: ``item`` (key, value, time), ``marker`` (time) or ``reject`` (reason).
     ``time`` is in microseconds; it is 0 for items of sources with markers in band. ``text``: the original text of a
-    reject, empty if the reader of the row knows it."""
+    reject, empty if the reader of the row knows it. ``device``: who sent an item, if the source tells senders apart."""
 
     kind: Literal["item", "marker", "reject"]
     key: Any = None
@@ -65,6 +65,7 @@ class Row:
     time: int = 0
     reason: str = ""
     text: str = ""
+    device: Hashable = None
 
 
 def text_parser(

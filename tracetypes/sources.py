@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, assert_never
 
 import attrs
@@ -53,6 +53,7 @@ def reader(source: Source) -> Reader:
     fit_key, fit_value = key_conformer(key_schema), conformer(value_schema)
     check_key = checked_key(key_schema)
     markers, key_of = source.markers, source.key
+    per = None if isinstance(markers, InBand) else markers.per
     order = None if isinstance(source.ordered_by, RowPosition) else source.ordered_by
 
     def read(key: Any, value: Any) -> Row:
@@ -79,7 +80,10 @@ def reader(source: Source) -> Reader:
                     sort_key(position)
                 except NoSortKey:
                     raise Mismatch(".ordered_by", position, "a value that has a place in an order") from None
-            return Row("item", key, value, time)
+            if per is None:
+                return Row("item", key, value, time)
+            step = "per"
+            return Row("item", key, value, time, device=_sender(per(value)))
         except Mismatch as error:
             path = error.path or f".{step}"
             return Row("reject", reason=str(Mismatch(path, error.found, error.expected)))
@@ -89,6 +93,13 @@ def reader(source: Source) -> Reader:
             return Row("reject", reason=f"{step} raised {type(error).__name__}: {error} for {show(value)}")
 
     return Reader(source, read)
+
+
+def _sender(device: Hashable) -> Hashable:
+    hash(device)
+    if device != device:
+        raise Mismatch(".per", device, "a value that is equal to itself")
+    return device
 
 
 def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], Row]:

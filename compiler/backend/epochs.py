@@ -16,11 +16,13 @@ from tracetypes.compiler.runtime.messages import (
     Jump,
     Message,
     Piece,
+    Reached,
     Report,
     StageProgress,
     TakenSplit,
     TextNotes,
     Verified,
+    time_of,
 )
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
@@ -135,9 +137,10 @@ def _record(plan: Plan, messages: Sequence[Message], before: dict[str, Any]) -> 
     return record
 
 
-def _latest(newest: Mapping[str, list[int | None]]) -> dict[str, int]:
+def _latest(newest: Mapping[str, list[Reached]]) -> dict[str, int]:
     """The newest event time of each source that has one, over its parts."""
     times_of: dict[str, list[int]] = {}
     for reading, parts in newest.items():
-        times_of.setdefault(reading.partition(":")[0], []).extend(time for time in parts if time is not None)
+        times = map(time_of, parts)
+        times_of.setdefault(reading.partition(":")[0], []).extend(time for time in times if time is not None)
     return {name: max(times) for name, times in times_of.items() if times}

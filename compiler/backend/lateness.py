@@ -88,6 +88,8 @@ class LateWatch:
             fixes.insert(0, f"every(..., delay={_seconds(enough)}) keeps all of them (it is {_seconds(how.delay)})")
         if order is not None and order != "time" and 2 * own < total:
             fixes.insert(0, f"--order {source}=time reads the files by the times in them")
+        if how is not None and how.ahead is None:
+            fixes.append("if one row with a wild time made the others late, every(..., ahead=SPAN) holds such rows back")
         verb = "is" if count == 1 else "are"
         return (
             f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} {verb} late {when} ({count / rows:.1%})\n"

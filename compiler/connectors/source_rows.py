@@ -171,7 +171,9 @@ class Columns:
         value, time, key = layout.value, leaf.traced_time, None
         if not never_refuses(value) or not never_refuses(layout.key):
             return None
-        if not isinstance(how, EventTime) or not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
+        if not isinstance(how, EventTime) or how.has_clock:
+            return None
+        if not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
             return None
         if isinstance(time, Opaque) or not isinstance(value, Record):
             return None

@@ -13,7 +13,8 @@ from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.channel import ChannelKernel
-from tracetypes.compiler.runtime.messages import Message, Report
+from tracetypes.compiler.runtime.clocked_source import source_kernel
+from tracetypes.compiler.runtime.messages import Message, Reached, Report
 from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.verification import Verifier
@@ -40,7 +41,7 @@ class SplitAnswer:
     task: SplitTask
     messages: list[Message]
     report: Report | None = None
-    before: int | None = None
+    before: Reached = None
 
 
 class Kernels:
@@ -71,10 +72,10 @@ class Kernels:
         """The kernel of a link."""
         at = stage.number, link.number
         if at not in self.sources:
-            self.sources[at] = SourceKernel(stage, link, self.plan.key_groups, self.straight, self.verifier)
+            self.sources[at] = source_kernel(stage, link, self.plan.key_groups, self.straight, self.verifier)
         return self.sources[at]
 
-    def read(self, task: SplitTask, before: Callable[[int], int | None]) -> SplitAnswer:
+    def read(self, task: SplitTask, before: Callable[[int], Reached]) -> SplitAnswer:
         """Read a split. ``before``: from a partition of the source to the newest event time before the split in it."""
         match task.link:
             case SourceLink() as link:
@@ -82,7 +83,7 @@ class Kernels:
             case ChannelLink() as link:
                 return SplitAnswer(task, self._entry(task, link))
 
-    def _split(self, task: SplitTask, link: SourceLink, before: Callable[[int], int | None]) -> SplitAnswer:
+    def _split(self, task: SplitTask, link: SourceLink, before: Callable[[int], Reached]) -> SplitAnswer:
         leaf = link.leaf
         if leaf.label not in self.readers:
             self.readers[leaf.label] = self.inputs[leaf.source.name].reader(leaf, self.verifier)

@@ -19,6 +19,8 @@ import attrs
 
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.plan.plan import SourceLink
+from tracetypes.compiler.runtime.clocked_source import has_clock
+from tracetypes.compiler.runtime.messages import Reached, time_of
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.markers import EventTime
 
@@ -31,9 +33,9 @@ Newest: TypeAlias = dict[str, Any]
 class KnownTimes:
     """The newest event time before a split, by partition of its source; None if nothing came before it."""
 
-    times: Mapping[int, int | None]
+    times: Mapping[int, Reached]
 
-    def __call__(self, part: int) -> int | None:
+    def __call__(self, part: int) -> Reached:
         return self.times.get(part)
 
 
@@ -48,17 +50,21 @@ class Lateness:
 
     def __init__(self, newest: Newest, read: Read) -> None:
         self._read = read
-        self.newest: dict[str, dict[int, int | None]] = {label: dict(enumerate(times)) for label, times in newest.items()}
+        self.newest: dict[str, dict[int, Reached]] = {label: dict(enumerate(times)) for label, times in newest.items()}
         self.done: dict[str, dict[int, tuple[int, int | None]]] = {}
         """The splits of this epoch that are done and not settled, by reading and number: their partitions and newest times. Any
         worker adds some. They are few, however many splits an epoch has: those that wait for an earlier one."""
 
     def read(self, task: SplitTask) -> SplitAnswer:
-        """Read a split, with a guess."""
+        """Read a split, with a guess. Of a source with a clock there is no guess: its splits are read in their order."""
+        if _has_clock(task):
+            return SplitAnswer(task, [])
         return self.add(self._read(task, KnownTimes(self._guesses(task))))
 
     def read_early(self, task: SplitTask) -> SplitAnswer:
         """Read a split of the next epoch, with a guess: splits that have been settled come before it."""
+        if _has_clock(task):
+            return SplitAnswer(task, [])
         return self._read(task, KnownTimes(self._settled(_label(task))))
 
     def add(self, answer: SplitAnswer) -> SplitAnswer:
@@ -68,28 +74,30 @@ class Lateness:
             done[answer.task.number] = answer.report.part, answer.report.newest
         return answer
 
-    def _settled(self, label: str) -> dict[int, int | None]:
+    def _settled(self, label: str) -> dict[int, Reached]:
         """The newest time of what is settled, by partition."""
         return self.newest.get(label, {}).copy()
 
-    def _guesses(self, task: SplitTask) -> dict[int, int | None]:
+    def _guesses(self, task: SplitTask) -> dict[int, Reached]:
         """The newest time of the splits before one, as far as they are done, by partition."""
         label = _label(task)
         newest = self._settled(label)
         for number, (part, time) in self.done.get(label, {}).copy().items():
             if number < task.number:
-                newest[part] = later(newest.get(part), time)
+                newest[part] = later(time_of(newest.get(part)), time)
         return newest
 
     def settle(self, answer: SplitAnswer) -> SplitAnswer:
         """The answer of the next split of a link."""
+        if _has_clock(answer.task):
+            return self._next(answer.task)
         link, report = answer.task.link, answer.report
         if report is None or not isinstance(link, SourceLink):
             return answer
         how = link.leaf.source.markers
         label = link.leaf.label
         times = self.newest.setdefault(label, {})
-        newest = times.get(report.part)
+        newest = time_of(times.get(report.part))
         if isinstance(how, EventTime) and newest is not None and newest != answer.before:
             closed = how.frontier(newest)
             if report.first is not None and report.first <= closed:
@@ -99,6 +107,19 @@ class Lateness:
         times[report.part] = later(newest, report.newest)
         self.done.get(label, {}).pop(answer.task.number, None)  # behind the line before it: else a guess would miss the split
         return answer
+
+    def _next(self, task: SplitTask) -> SplitAnswer:
+        """Read the next split of a source with a clock."""
+        label = _label(task)
+        answer = self._read(task, KnownTimes(self._settled(label)))
+        report = answer.report
+        assert report is not None
+        self.newest.setdefault(label, {})[report.part] = report.reached
+        return answer
+
+
+def _has_clock(task: SplitTask) -> bool:
+    return isinstance(task.link, SourceLink) and has_clock(task.link.leaf)
 
 
 def _label(task: SplitTask) -> str:

@@ -84,7 +84,10 @@ def is_straight(plan: Plan) -> bool:
     (*_, last) = plan.stages
     alone = len(plan.stages) == 1 and not last.steps and not emits_at_markers(last.region) and not emits_at_markers(plan.region)
     timed = all(
-        isinstance(leaf, FromSource) and leaf.gives_items and isinstance(leaf.source.markers, EventTime)
+        isinstance(leaf, FromSource)
+        and leaf.gives_items
+        and isinstance(how := leaf.source.markers, EventTime)
+        and not how.has_clock  # what it holds goes through the stage when the input ends
         for leaf in plan.leaves
     )
     in_band = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers

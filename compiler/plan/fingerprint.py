@@ -107,7 +107,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Restore: dict.fromkeys(("id", "where", "inputs"), DERIVED),
     Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "inputs": DERIVED},
     Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
-    EventTime: dict.fromkeys(("period", "delay", "time", "unit"), KEPT),
+    EventTime: dict.fromkeys(("period", "delay", "time", "unit", "ahead", "per", "idle"), KEPT),
     InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),
     Csv: dict.fromkeys(("separator", "columns", "zone", "null", "encoding", "extension"), FREE),
     JsonLines: dict.fromkeys(("zone", "extension"), FREE),
@@ -323,7 +323,7 @@ class _Describer:
                 self.kept[f"{where}, unit of time"] = how.unit
                 self.kept[f"{where}, ordered by"] = "the position of rows" if isinstance(by, RowPosition) else NOTHING
                 functions = {"key": source.key, "time": how.time, "ordered_by": by}
-                functions |= {} if isinstance(how, EventTime) else {"is_marker": how.is_marker}
+                functions |= {"per": how.per} if isinstance(how, EventTime) else {"is_marker": how.is_marker}
                 for name, function in functions.items():
                     if function is not None and not isinstance(function, RowPosition):
                         self.kept[f"{where}, {name}"] = self.strictly(function, f"{where}, {name}")
@@ -412,4 +412,6 @@ class _Describer:
 
 
 def _times(how: EventTime) -> str:
-    return f"every {how.period / 1e6:g} s, delay {how.delay / 1e6:g} s"
+    more = "" if how.ahead is None else f", ahead {how.ahead / 1e6:g} s"
+    more += "" if how.idle is None else f", idle {how.idle / 1e6:g} s"
+    return f"every {how.period / 1e6:g} s, delay {how.delay / 1e6:g} s{more}"

@@ -11,9 +11,10 @@ import numpy as np
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
+from tracetypes.compiler.runtime.clocked_source import released
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.jumps import WIDE
-from tracetypes.compiler.runtime.messages import Markers, Piece, Report, RetryEpoch
+from tracetypes.compiler.runtime.messages import Markers, Piece, Reached, Report, RetryEpoch
 from tracetypes.compiler.runtime.progress import Coming, Progress, due, later, reached
 from tracetypes.compiler.runtime.side_rows import rejected_rows
 from tracetypes.compiler.runtime.source import PairBuffer
@@ -27,11 +28,15 @@ from tracetypes.nodes import title
 from tracetypes.records import UNIT, Schema
 from tracetypes.rejects import Rejected
 from tracetypes.silence import NO_SILENCE, Silence, markers_in, split_at
+from tracetypes.trace import Item
 
 __all__ = ["NEVER", "Frontier", "KeyGroups", "Open"]
 
 NEVER: Final = -(2**63)
 """The last marker of a link that has sent none."""
+
+LAST: Final = 2**62
+"""Where the piece begins that is sent behind all others."""
 
 
 @final
@@ -127,9 +132,9 @@ class Frontier:
         """A number for a part of the source of a link."""
         return part * len(self.all) + link
 
-    def newest(self, progress: list[list[Progress]]) -> dict[str, list[int | None]]:
-        """The newest event time of each part of each reading of a source."""
-        return {one.leaf.label: [part.newest for part in progress[at]] for at, one in self.readers.items()}
+    def newest(self, progress: list[list[Progress]]) -> dict[str, list[Reached]]:
+        """How far each part of each reading of a source has come."""
+        return {one.leaf.label: [part.come for part in progress[at]] for at, one in self.readers.items()}
 
     # ------------------------------------------------------------------------------------------ what comes
 
@@ -187,7 +192,7 @@ class Frontier:
         if before is not None:
             closed = epoch.frontiers[report.link, report.piece] = how.frontier(before)
             again.setdefault(leaf.label, []).append((report.piece, before))
-            if report.first is not None and report.first <= closed:
+            if report.first is not None and report.first <= closed and report.clock is None:
                 late = True
         if report.jump is not None and not leaf.quiet:
             newest, time, row = report.jump
@@ -195,6 +200,7 @@ class Frontier:
             if time - newest > WIDE * how.period:
                 epoch.jumps.append((leaf.source.name, (newest, time, row)))
         part.newest = later(before, report.newest)
+        part.clock = report.clock
         part.end = later(part.end, report.last)
         if report.first is not None and part.sent is None:
             part.first = report.first if part.first is None else min(report.first, part.first)
@@ -228,14 +234,18 @@ class Frontier:
 
     def send(self, one: InBandMarkers, epoch: Epoch, report: Report, blocks: Open, rejected: Rejected) -> None:
         """Send a marker that was rejected through its link; only the stage knows of it. Each key group keeps its own keys."""
+        end = OPEN + self.way(report.link, report.part)
+        self._pass(one.link, report.piece, Item(UNIT, rejected), end, epoch, blocks)
+
+    def _pass(self, link: Link, piece: Piece, item: Item, end: int, epoch: Epoch, blocks: Open) -> None:
+        """Send an item of which only the stage knows through its link. Each key group keeps its own keys."""
         buffer = PairBuffer()
-        chain(one.link.path, buffer.put, buffer)(UNIT, rejected)
+        chain(link.path, buffer.put, buffer)(item.key, item.value)
         flush(buffer.ahead)
         own = self.groups.own(epoch.group, buffer.pairs)
         if own:
-            end = OPEN + self.way(report.link, report.part)
             keys, values = [key for key, _ in own], [value for _, value in own]
-            blocks.hold(report.link, report.piece, Batch(keys, values, [end] * len(own)))
+            blocks.hold(link.number, piece, Batch(keys, values, [end] * len(own)))
 
     def pass_over(self, how: EventTime, parts: list[Progress], idle: set[int]) -> None:
         """Parts that are idle send a heartbeat as it were: of the last marker that all other parts have reached."""
@@ -296,6 +306,8 @@ class Frontier:
                         self._join(epoch, blocks, OPEN + self.way(at, number), final)
                         part.waiting |= runs_of((final,))
                         part.last, part.open = final, False
+                    case EventTimes(aside=False) if part.clock is not None:
+                        self._release(one, part, epoch, blocks)
                     case EventTimes() if part.aside is not None:
                         part.first = 0 if part.first is None else part.first
                         part.end = max(part.first if part.end is None else part.end, part.aside)
@@ -303,6 +315,17 @@ class Frontier:
                         pass
             if isinstance(one, EventTimes) and not ended:
                 progress[at][0].silence = one.silence(progress[at])
+
+    def _release(self, one: EventTimes, part: Progress, epoch: Epoch, blocks: Open) -> None:
+        """Send the rows that the clock of a source holds through its link, behind all that it has sent."""
+        for number, (row, end) in enumerate(released(one.leaf, part.come)):
+            if part.newest is not None and not one.leaf.quiet:
+                epoch.jumps.append((one.leaf.source.name, (part.newest, row.time, row.text)))
+            part.end = later(part.end, end)
+            if part.sent is None:
+                part.first = end if part.first is None else min(part.first, end)
+            self._pass(one.link, (LAST, number, 0), Item(row.key, row.value), end, epoch, blocks)
+        part.clock = None
 
     def due(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> Coming:
         """The markers that are due. Nothing is due up to a link that lags behind.

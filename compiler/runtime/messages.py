@@ -8,6 +8,7 @@ messages are the business of `wire/`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
@@ -31,6 +32,7 @@ __all__ = [
     "Metrics",
     "Partials",
     "Piece",
+    "Reached",
     "Report",
     "RetryEpoch",
     "Rows",
@@ -39,6 +41,7 @@ __all__ = [
     "TakenSplit",
     "TextNotes",
     "Verified",
+    "time_of",
 ]
 
 
@@ -52,6 +55,16 @@ NOWHERE: Final[Piece] = (0, 0, 0)
 
 Jump: TypeAlias = tuple[int, int, str]
 """The newest time before a row of a source, the row's time, and the row as text."""
+
+
+Reached: TypeAlias = int | Mapping[str, Any] | None
+"""How far a part of a source has come before a split: the newest event time, None for none. Of a source with a clock the time
+(``newest``) and the ``clock``, as JSON can hold them."""
+
+
+def time_of(reached: Reached) -> int | None:
+    """The newest event time."""
+    return reached["newest"] if isinstance(reached, Mapping) else reached
 
 
 # -------------------------------------------------------------------------------------------- to a key group
@@ -114,7 +127,7 @@ class Report:
     that was taken to lie before the piece when its late items were told, ``jump``: the first row that is very far ahead.
     ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``open``: where late
     items or rejects are what is sent, the last block of any of them as far as the piece tells. ``idle``: the part has been
-    silent for so long that the others do not wait for it.
+    silent for so long that the others do not wait for it. ``clock``: of a source that has one, behind the piece.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -134,6 +147,12 @@ class Report:
     part: int = 0
     parts: int = 1
     idle: bool = False
+    clock: str | None = None
+
+    @property
+    def reached(self) -> Reached:
+        """How far the part had come behind the piece, if the clock says so."""
+        return self.newest if self.clock is None else {"newest": self.newest, "clock": self.clock}
 
 
 @final
@@ -208,7 +227,7 @@ class StageProgress:
 
     stage: int
     markers: MarkerRuns = attrs.field(converter=runs_of)
-    newest: dict[str, list[int | None]]
+    newest: dict[str, list[Reached]]
     rows: int
     read: dict[str, int]
     late: dict[str, int]

@@ -10,6 +10,7 @@ from typing import final
 
 import attrs
 
+from tracetypes.compiler.runtime.messages import Reached
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, InBand
 from tracetypes.silence import NO_SILENCE, Silence
@@ -57,6 +58,13 @@ class Progress:
     """Where late items or rejects of a source with event time are sent: the last block of any of them."""
     silence: Silence = NO_SILENCE
     """Of a link that is complete, in its first part: the silence behind it, as far as it was not passed on yet."""
+    clock: str | None = None
+    """Of a part of a source with a clock: that of its last report."""
+
+    @property
+    def come(self) -> Reached:
+        """What the next split must know of those before it."""
+        return self.newest if self.clock is None else {"newest": self.newest, "clock": self.clock}
 
 
 def later(one: int | None, other: int | None) -> int | None:

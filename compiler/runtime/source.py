@@ -24,7 +24,7 @@ from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, through, through_one
 from tracetypes.compiler.runtime.jumps import Jumps
-from tracetypes.compiler.runtime.messages import Message, Piece, Report
+from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item, shown_row
@@ -130,14 +130,14 @@ class SourceKernel:
         self,
         piece: Piece,
         rows: Iterable[TakenRow | Chunk],
-        before: int | None,
+        before: Reached,
         part: int = 0,
         parts: int = 1,
         idle: bool = False,
     ) -> Iterator[Message]:
-        """The messages of one split, in its order. ``before``: the newest event time that came before the split, None
-        for none. ``part`` of ``parts``: if the source is the merge of several parts, the one of the split. ``idle``:
-        the split is empty and says that its part is idle."""
+        """The messages of one split, in its order. ``before``: how far the source had come before the split.
+        ``part`` of ``parts``: if the source is the merge of several parts, the one of the split. ``idle``: the split is empty and
+        says that its part is idle."""
         how = self.leaf.source.markers
         self.part, self.parts, self.idle = part, parts, idle
         self.open: int | None = None
@@ -150,8 +150,9 @@ class SourceKernel:
         yield from verified(self.verifier)
 
     def _by_time(
-        self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: int | None
+        self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: Reached
     ) -> Iterator[Message]:
+        assert before is None or isinstance(before, int), "a source without a clock"
         newest, first, count, late, rejects = before, None, 0, 0, 0
         latest: int | None = None  # of late items
         closed = None if before is None else how.frontier(before)

@@ -89,6 +89,10 @@ class Table(DataSource):
 class TableScan(ParquetScan):
     """Files of a table. In: ``path``, ``version``, ``number`` within it, and the values of partition columns as JSON."""
 
+    def in_order(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Files, by version and number."""
+        yield from pa.Table.from_batches(batches).sort_by([("version", "ascending"), ("number", "ascending")]).to_batches()
+
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:

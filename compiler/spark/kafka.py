@@ -96,6 +96,11 @@ class TopicScan(Scan):
         """The partition, which is a part of the source."""
         return piece[0], self.parts, self.idle
 
+    def in_order(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Ranges, by partition and offset."""
+        for batch in batches:
+            yield batch.sort_by([("partition", "ascending"), ("start", "ascending")])
+
     def pieces(
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:

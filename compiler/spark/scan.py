@@ -27,8 +27,9 @@ from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.messages import Message, Piece
-from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
+from tracetypes.compiler.runtime.clocked_source import has_clock, source_kernel
+from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.spark.wire import BEFORE, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
@@ -75,12 +76,22 @@ class Scan(Task):
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of the splits of a task."""
         read = reader(self.leaf.source).read
-        before = _Before(self.leaf.label)
-        for piece, rows in self.pieces(batches, read):
-            kernel = SourceKernel(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
+        before, follows = _Before(self.leaf.label), has_clock(self.leaf)
+        for piece, rows in self.pieces(self.in_order(list(batches)) if follows else batches, read):
+            kernel = source_kernel(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
             part, parts, idle = self.part_of(piece)
-            yield from kernel.piece(piece, rows, before.of(piece, part), part, parts, idle)
+            for message in kernel.piece(piece, rows, before.of(piece, part), part, parts, idle):
+                if follows and isinstance(message.body, Report):
+                    before.follow(message.body)
+                yield message
             yield from self.noted()
+
+    def in_order(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark brings for a source with a clock, all of it in one task, in the order of the source."""
+        table = pa.Table.from_batches(batches)
+        names = table.column_names[-3:]
+        order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+        yield from table.take(order).combine_chunks().to_batches()
 
     def noted(self) -> Iterator[Message]:
         """The report of the split that was read last."""
@@ -121,6 +132,11 @@ class SplitScan(Scan):
         if self.now is not None:
             yield self.now.note(self.leaf.label)
         self.now = None
+
+    def in_order(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Lines of listings, by their splits."""
+        lines = [line for batch in batches for line in batch.column(0).to_pylist() if line]
+        yield pa.record_batch({"value": sorted(lines, key=lambda line: Split.of(line).piece)})
 
     def readings(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Reading]:
         """The splits of a task."""
@@ -269,9 +285,16 @@ class _Before:
         content = json.loads(text) if text else {}
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         current = str(content.get("batch")) == str(batch)
-        self.newest: list[int | None] = content.get("newest", {}).get(reading, []) if current else []
+        self.newest: list[Reached] = content.get("newest", {}).get(reading, []) if current else []
         self.pieces = {tuple(piece): newest for piece, newest in content.get("pieces", {}).get(reading, [])}
+        self.clocks: dict[int, Reached] = {}
 
-    def of(self, piece: Piece, part: int) -> int | None:
-        """The newest event time before a split in its part of the source, as far as it is known."""
+    def of(self, piece: Piece, part: int) -> Reached:
+        """How far the part of a split had come before it, as far as it is known."""
+        if part in self.clocks:
+            return self.clocks[part]
         return self.pieces.get(piece, self.newest[part] if part < len(self.newest) else None)
+
+    def follow(self, report: Report) -> None:
+        """The next split of a source with a clock begins where this one ended."""
+        self.clocks[report.part] = report.reached

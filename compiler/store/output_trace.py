@@ -10,7 +10,7 @@ import attrs
 
 from tracetypes.compiler.columns.batches import from_rows
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Message, Rows, SideRows, StageProgress, Verified
+from tracetypes.compiler.runtime.messages import Message, Reached, Rows, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import reasons, texts
 from tracetypes.interpreter import woven
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
@@ -37,7 +37,7 @@ class Collector:
     markers: MarkerRuns = NO_MARKERS
     late: list[tuple[str, str, str]] = attrs.Factory(list)
     rejects: list[tuple[str, str, str]] = attrs.Factory(list)
-    newest: dict[str, list[int | None]] = attrs.Factory(dict)
+    newest: dict[str, list[Reached]] = attrs.Factory(dict)
     verified: int = 0
     """How many rows were compared with plain Python."""
 

@@ -24,9 +24,10 @@ from tracetypes.compiler.plan.plan import ChannelLink, FromStage, Plan, SourceLi
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.messages import Drain, Message, Piece, RetryEpoch, Rows, StageProgress
+from tracetypes.compiler.runtime.clocked_source import has_clock, source_kernel
+from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Reached, Report, RetryEpoch, Rows, StageProgress
 from tracetypes.compiler.runtime.regroup import regrouped
-from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
+from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
@@ -317,18 +318,23 @@ def _read(
     source, keyed = link.leaf.source, link.leaf.layout.keyed
     read = reader(source).read
     messages: list[Message] = []
-    columnar = isinstance(source.markers, EventTime)
+    columnar = isinstance(source.markers, EventTime) and not has_clock(link.leaf)
     newest = collector.newest.get(link.leaf.label, [])
+    come: Reached = newest[part] if part < len(newest) else None
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
-        kernel = SourceKernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
+        kernel = source_kernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
         frontiers = before.get(link.leaf.label, {})
-        earlier = frontiers[place] if place in frontiers else newest[part] if part < len(newest) else None
+        earlier = frontiers[place] if place in frontiers and not has_clock(link.leaf) else come
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
         source_rows = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(source_rows, link.leaf.items, chance) if columnar and chance.random() < 0.5 else source_rows
-        messages.extend(kernel.piece(place, some, earlier, part, len(parts), idle))
+        sent = list(kernel.piece(place, some, earlier, part, len(parts), idle))
+        messages.extend(sent)
+        if has_clock(link.leaf):  # whose pieces are read one after the other
+            report = next(message.body for message in sent if isinstance(message.body, Report))
+            come = report.reached
     return messages
 
 

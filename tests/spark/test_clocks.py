@@ -1,0 +1,17 @@
+"""Sources with ``ahead=`` and ``per=`` on Spark: what is held, and the senders, are in the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.test_clocks import check_runs
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("name", ["held across runs", "by sender"])
+def test_a_clock_goes_on_in_the_next_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    check_runs(name, tmp_path, "spark")
