@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetypes
-from tests.made_once import CLASSES, Converted, Holder, Plain, Tuple
+from tests.made_once import CLASSES, Converted, Data, Holder, Plain, Reduces, Tuple
 from tracetypes import (
     Dataflow,
     Emit,
@@ -219,6 +219,26 @@ def expected(flow: Dataflow, rows: list[Any]) -> list[Any]:
 def test_objects_of_the_program_are_not_made_again(cls: Any, given_as: Callable[[list[Any]], Any]) -> None:
     flow = flow_of(cls, False, ["sort"], False)
     assert local(flow, given_as(some(cls))) == expected(flow, some(cls))
+
+
+@pytest.mark.parametrize("cls", [Converted, Data, Reduces])
+def test_a_restart_does_not_make_records_again(cls: Any, tmp_path: Path) -> None:
+    """States hold records, as a checkpoint has them, and channels and files keep them."""
+    flow = flow_of(cls, False, ["state", "aggregate"], True)
+    (tmp_path / "in").mkdir()
+    for run in range(3):
+        lines = [json.dumps({"n": 10 * at, "ts": at}) + "\n" for at in range(2 * run, 2 * run + 2)]
+        (tmp_path / "in" / f"{run}.jsonl").write_text("".join(lines))
+        outputs = {name: str(tmp_path / name) for name in ("out", "again")}
+        tracetypes.run(
+            flow, {"rows": str(tmp_path / "in")}, outputs, checkpoint=str(tmp_path / "c"), drain=run == 2, backend="local"
+        )
+    traces, _ = interpret_rows(check(flow), {"rows": some(cls)})
+    for name, trace in traces.items():
+        files = [file for file in (tmp_path / name).glob("*.jsonl")]
+        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        wanted = [(one.key, one.value.n, one.value.ts) for one in trace.items if isinstance(one, Item)]
+        assert sorted((row["key"], row["n"], row["ts"]) for row in rows) == sorted(wanted)
 
 
 def from_outside(cls: Any, place: Path) -> Iterator[tuple[str, Any]]:
