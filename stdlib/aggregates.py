@@ -35,6 +35,8 @@ Number = TypeVar("Number", int, float)
 class Aggregate(SelfDescribing, ABC, Generic[V, A, W]):
     """A commutative monoid ``A`` over values ``V`` with results ``W``. Instances are frozen; all methods are pure."""
 
+    _is_template = True
+
     @abstractmethod
     def lift(self, value: V) -> A:
         """One value as an element of the monoid."""

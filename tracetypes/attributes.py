@@ -1,4 +1,4 @@
-"""Finds attributes that a function reads of its argument although no value of the argument's type has them.
+"""Finds attributes that a function reads of its arguments although no value of their types has them.
 
 The search reads the code of the function and does not call it, because a function may raise for its own reasons, or
 have effects. It covers only the code before the first branch of a function without ``try``, which every call executes.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
 from tracetypes.errors import Location
+from tracetypes.function_code import plain
 from tracetypes.records import Record, Schema
 
 __all__ = ["MissingAttribute", "missing_attribute"]
@@ -33,17 +33,21 @@ class MissingAttribute:
     where: Location
 
 
-def missing_attribute(function: Callable[..., Any], schema: Schema) -> MissingAttribute | None:
-    """The first attribute that a function of one value reads although no value of the schema has it, or None."""
-    if not isinstance(function, FunctionType) or not isinstance(schema, Record):
+def missing_attribute(function: Callable[..., Any], schemas: Sequence[Schema | None]) -> MissingAttribute | None:
+    """The first attribute that a function reads of an argument although no value of its schema has it, or None.
+
+    ``schemas``: those of the arguments; None: anything."""
+    one = plain(function)
+    if one is None or one.bound is None or not any(isinstance(schema, Record) for schema in schemas):
         return None
-    code = function.__code__
-    if not code.co_argcount or code.co_exceptiontable or code.co_flags & _RUN_LATER:
+    code = one.function.__code__
+    if code.co_exceptiontable or code.co_flags & _RUN_LATER:
         return None
-    argument = code.co_varnames[0]
+    names = code.co_varnames[one.bound : code.co_argcount]
+    arguments = dict(zip(names, schemas, strict=False))
     value: Schema | None = None
     for at in dis.get_instructions(code):
-        if at.opcode in _BRANCHES or (at.opname.startswith(("STORE_", "DELETE_")) and at.argval == argument):
+        if at.opcode in _BRANCHES or (at.opname.startswith(("STORE_", "DELETE_")) and _names(at) & set(arguments)):
             return None
         if at.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, Record):
             fields = dict(value.fields)
@@ -55,10 +59,15 @@ def missing_attribute(function: Callable[..., Any], schema: Schema) -> MissingAt
             value = fields.get(at.argval)
         elif at.opname.startswith("LOAD_FAST"):
             loaded = at.argval[-1] if isinstance(at.argval, tuple) else at.argval
-            value = schema if loaded == argument else None
+            value = arguments.get(loaded)
         else:
             value = None
     return None
+
+
+def _names(at: dis.Instruction) -> set[str]:
+    """The variables that an instruction is about."""
+    return set(at.argval) if isinstance(at.argval, tuple) else {at.argval}
 
 
 _HOOKS = ("__attrs_pre_init__", "__attrs_post_init__", "__post_init__")

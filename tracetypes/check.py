@@ -13,21 +13,20 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import attrs
 
-from tracetypes.attributes import missing_attribute
 from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
-from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation
+from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation, is_own
 from tracetypes.formats import Csv, Layout, TextLines
 from tracetypes.gate_check import gate_problems, model_problems
 from tracetypes.graph import DISPLAY, Dataflow, Stream
-from tracetypes.markers import InBand
+from tracetypes.markers import InBand, Time
+from tracetypes.method_check import Fault, faults, function_faults
 from tracetypes.nodes import (
     ROW_POSITION,
     Apply,
@@ -49,6 +48,7 @@ from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, String, 
 from tracetypes.redaction import conceal
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.shipping import try_to_ship
+from tracetypes.sort_keys import Orderable
 from tracetypes.sources import edge_given
 from tracetypes.templates import TEMPLATES, OpKeyedOrdered, OpKeyedUnordered, OpStateless, substitute, template_types
 from tracetypes.trace import StreamType, stream_type
@@ -312,8 +312,7 @@ class _Checker:
             case Gate():
                 return self.gate_type(node, inputs[0] if inputs else None)
             case Sort():
-                edge = inputs[0] if inputs else None
-                return None if edge is None else attrs.evolve(edge, ordered=True)
+                return self.sort_type(node, inputs[0] if inputs else None)
             case Merge():
                 return self.merge_type(node, inputs)
             case Apply():
@@ -323,11 +322,18 @@ class _Checker:
             case _:
                 assert_never(node)
 
+    def sort_type(self, node: Sort, edge: EdgeType | None) -> EdgeType | None:
+        if edge is None:
+            return None
+        self.functions(node, edge)
+        return attrs.evolve(edge, ordered=True)
+
     def gate_type(self, node: Gate, edge: EdgeType | None) -> EdgeType | None:
         if edge is None:
             return None
         for one in (*gate_problems(node, edge), *model_problems(node, self.graph)):
             self.refuse(one.code, node, one.found, one.expected, one.fix)
+        self.functions(node, edge)
         return attrs.evolve(edge, ordered=True) if node.latest else edge
 
     def source_type(self, node: Source) -> EdgeType | None:
@@ -349,30 +355,19 @@ class _Checker:
             )
         if not edge.ordered and node.ordered_by is not None:
             self.refuse("TT114", node, f"{edge} with ordered_by", "an O", "declare it O, or leave ordered_by out")
-        self.attributes(node, edge)
+        self.functions(node, edge)
         return types
 
-    def attributes(self, node: Source, edge: EdgeType) -> None:
-        """Check which attributes the functions of a source read, for code that mypy never saw."""
-        try:
-            schema = schema_of(edge.value)
-        except DataError:
-            return
-        for name, function in _of_a_value(node):
-            missing = missing_attribute(function, schema)
-            if missing is not None:
-                of, fields = missing.cls.__name__, missing.fields
-                near = get_close_matches(missing.name, fields, 1)
-                self.violations.append(
-                    Violation(
-                        "TT123",
-                        title(node),
-                        missing.where,
-                        f"{name} reads {of}.{missing.name}",
-                        f"a field of {of}: {', '.join(fields)}",
-                        f"read {of}.{near[0]}" if near else f"read a field of {of}, or add {missing.name} to it",
-                    )
-                )
+    def functions(self, node: Source | Sort | Gate, edge: EdgeType) -> None:
+        """Check the functions of values that a node was given, for code that mypy never saw."""
+        for name, function, returns in _of_a_value(node, edge):
+            for fault in function_faults(name, function, [edge.value], returns):
+                self.blame(node, fault)
+
+    def blame(self, node: Node, fault: Fault) -> None:
+        """Report what is wrong with a function, at its own line."""
+        where = fault.where if is_own(fault.where.file) else node.where
+        self.violations.append(Violation(fault.code, title(node), where, fault.found, fault.expected, fault.fix))
 
     def merge_type(self, node: Merge, inputs: Sequence[EdgeType | None]) -> EdgeType | None:
         edges = [edge for edge in inputs if edge is not None]
@@ -494,6 +489,9 @@ class _Checker:
                         f"{what}s of type {show_type(substitute(expected, bound))}",
                         f"map the {what} to {show_type(expected)} before {name}, or change the type of {name}",
                     )
+        if fits:
+            for fault in faults(op, bound):
+                self.blame(node, fault)
         edge = EdgeType(gives.ordered, substitute(gives.key, bound), substitute(gives.value, bound))
         if open_ := _variables(edge.key) or _variables(edge.value):
             if fits:
@@ -693,13 +691,19 @@ def _functions(node: Node) -> list[tuple[str, Any]]:
             return []
 
 
-def _of_a_value(node: Source) -> Iterator[tuple[str, Any]]:
-    """The functions of a source that are called with its values."""
-    if isinstance(node.markers, InBand):
-        yield "is_marker", node.markers.is_marker
-    yield "time", node.markers.time
-    yield "key", node.key
-    yield "ordered_by", node.ordered_by
+def _of_a_value(node: Source | Sort | Gate, edge: EdgeType) -> Iterator[tuple[str, Any, Any]]:
+    """The functions of a node that are called with its values, and the types of their results."""
+    match node:
+        case Source():
+            if isinstance(node.markers, InBand):
+                yield "is_marker", node.markers.is_marker, bool
+            yield "time", node.markers.time, Time
+            yield "key", node.key, edge.key
+            yield "ordered_by", node.ordered_by, Orderable
+        case Sort():
+            yield "by", node.by, Orderable
+        case Gate():
+            yield "latest_by", node.latest_by, Orderable
 
 
 def is_frozen(op: object) -> bool:

@@ -16,6 +16,9 @@ class SelfDescribing:
     _is_keyed: ClassVar[bool] = True
     """Does the template bring items together by key?"""
 
+    _is_template: ClassVar[bool] = False
+    """Does the class itself declare the methods that subclasses define?"""
+
     _word: ClassVar[str] = ""
     """The function by which authors make it. Empty: they name the class."""
 

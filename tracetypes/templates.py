@@ -60,6 +60,7 @@ Linger: TypeAlias = int | dt.timedelta
 class OpStateless(SelfDescribing, ABC, Generic[K, V, L, W]):
     """``U[K, V] -> U[L, W]``: each item by itself, without memory."""
 
+    _is_template = True
     _is_keyed: ClassVar[bool] = False
 
     def __call__(self, upstream: Stream[U[K, V]]) -> Stream[U[L, W]]:
@@ -101,6 +102,8 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
 
     The state that a method receives is its own: it may change and return it.
     """
+
+    _is_template = True
 
     forgets_idle: ClassVar[bool] = False
     """Declares that a key that was never seen would be silent: ``on_marker`` emits nothing for ``initial_state()`` and returns
@@ -157,6 +160,8 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
     ``lift``, ``identity``, ``combine``, ``initial_state`` and ``update_state`` are pure; ``combine`` is associative and
     commutative with ``identity()`` as its neutral element. :func:`tracetypes.testing.check_laws` tests that.
     """
+
+    _is_template = True
 
     skips_untouched: ClassVar[bool] = False
     """Declares that a key whose block is empty needs no visit: its ``on_marker`` would emit nothing, and leaving the
