@@ -65,6 +65,7 @@ from tracetypes.silence import (
 )
 from tracetypes.sort_keys import NoSortKey, sort_key
 from tracetypes.sources import reader
+from tracetypes.state_check import NO_KEY, aggregates_of, ran, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, as_operator, overrides
 from tracetypes.trace import Element, Item, StreamType, Trace, stretches
 
@@ -746,7 +747,8 @@ def run_stateless(
         elif isinstance(item, Marker):
             visit(item)
         else:
-            call_operator(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
+            odd = call_operator(op, "on_item", f"item {item}", op.on_item, item.key, item.value, emitter.pair)
+            ran(op, "on_item", item.key, odd)
 
 
 BEFORE_ALL: Final = -(2**63)
@@ -778,12 +780,14 @@ def _visit(
 def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Iterable[Piece[Element]], emitter: Emitter) -> None:
     """Key by key; in a pause at the markers that :meth:`~tracetypes.OpKeyedOrdered.next_due` says."""
     states: dict[Any, Any] = {}
+    state = states_of(op).returned
 
     def visit(marker: Marker) -> None:
         for key in states:
             emit = _same_key(emitter, key)
             at = f"key {key!r}, marker {marker}"
-            states[key] = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emit)
+            after = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emit)
+            states[key] = state("on_marker", key, after)
         emitter.out.append(marker)
 
     def due() -> int | None:
@@ -808,10 +812,12 @@ def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Iterable[Piece[
             visit(item)
         else:
             if item.key not in states:
-                states[item.key] = call_operator(op, "initial_state", f"item {item}", op.initial_state)
+                first = call_operator(op, "initial_state", f"item {item}", op.initial_state)
+                states[item.key] = state("initial_state", item.key, first)
             emit = _same_key(emitter, item.key)
             at = f"item {item}"
-            states[item.key] = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+            after = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
+            states[item.key] = state("on_item", item.key, after)
 
 
 def _same_key(emitter: Emitter, key: Any) -> Callable[[Any], None]:
@@ -824,7 +830,8 @@ def run_unordered(
     """Table 3 of the paper, word for word; and in a pause what the class declares (``skips_untouched``, ``forgets_idle``)."""
     states: dict[Any, Any] = {}
     aggregates: dict[Any, Any] = {}
-    start = call_operator(op, "initial_state", "the start", op.initial_state)
+    state, aggregate = states_of(op).returned, aggregates_of(op).returned
+    start = state("initial_state", NO_KEY, call_operator(op, "initial_state", "the start", op.initial_state))
     idle: set[Any] = set()
     """In a pause: keys whose state is that of a key to come."""
 
@@ -834,11 +841,14 @@ def run_unordered(
             if key in idle:
                 continue
             at = f"key {key!r}, marker {marker}"
-            states[key] = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
-            aggregates[key] = call_operator(op, "identity", at, op.identity)
-            call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emitter.pair)
+            after = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
+            states[key] = state("update_state", key, after)
+            aggregates[key] = aggregate("identity", key, call_operator(op, "identity", at, op.identity))
+            odd = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emitter.pair)
+            ran(op, "on_marker", key, odd)
         nothing = call_operator(op, "identity", f"marker {marker}", op.identity)
-        start = call_operator(op, "update_state", f"marker {marker}", op.update_state, start, nothing)
+        after = call_operator(op, "update_state", f"marker {marker}", op.update_state, start, nothing)
+        start = state("update_state", NO_KEY, after)
         emitter.out.append(marker)
 
     def due() -> int | None:
@@ -864,10 +874,13 @@ def run_unordered(
         else:
             at = f"item {item}"
             if item.key not in states:
-                states[item.key], aggregates[item.key] = start, call_operator(op, "identity", at, op.identity)
-            call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
-            lifted = call_operator(op, "lift", at, op.lift, item.key, item.value)
-            aggregates[item.key] = call_operator(op, "combine", at, op.combine, aggregates[item.key], lifted)
+                nothing = aggregate("identity", item.key, call_operator(op, "identity", at, op.identity))
+                states[item.key], aggregates[item.key] = start, nothing
+            odd = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emitter.pair)
+            ran(op, "on_item", item.key, odd)
+            lifted = aggregate("lift", item.key, call_operator(op, "lift", at, op.lift, item.key, item.value))
+            after = call_operator(op, "combine", at, op.combine, aggregates[item.key], lifted)
+            aggregates[item.key] = aggregate("combine", item.key, after)
 
 
 def call_operator(op: object, method: str, what: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -8,13 +8,14 @@ from typing import Any
 import attrs
 
 from tracetypes.blame import called
-from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, results, united
+from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, need_type, results, united
 from tracetypes.compiler.tracing.expr import PASSED_ON, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace_method
 from tracetypes.conformance import name_of
 from tracetypes.markers import Marker
 from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, UnitValue
 from tracetypes.schemas import schema_of
+from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -49,6 +50,7 @@ def keyed_of(
         state, update = _state_of(op, monoid, initial)
     except Untraceable as why:
         raise why if why.calls else Untraceable(why.what, (called(type(op).update_state, owner=op),)) from None
+    need_type(state, states_of(op))
     if any(isinstance(at.kind, UnitValue) for _, at in leaves(state)):
         raise Untraceable("has a state that holds a Unit, which takes no column")
     for _, at in leaves(state):

@@ -26,11 +26,12 @@ from tracetypes.blame import Called, called
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
 from tracetypes.compiler.tracing.symbolic.shapes import Given
 from tracetypes.compiler.tracing.tracer import Nested, Untraceable, trace_lift, trace_method
-from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, Timestamp
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Schema, String, Timestamp
 from tracetypes.self_description import SelfDescribing
+from tracetypes.state_check import ResultCheck, aggregates_of
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "results", "united"]
+__all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "need_type", "results", "united"]
 
 Reduction: TypeAlias = Literal["sum", "min", "max"]
 
@@ -127,9 +128,28 @@ def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, v
     """The monoid of an operator. Raises :class:`Untraceable` with the reason if it is not a known one."""
     lift = trace_lift(op, key, value)
     try:
-        return _monoid(op, lift)
+        monoid = _monoid(op, lift)
     except Untraceable as why:
         raise why if why.calls else _of_a_part(op, value, why) from None
+    need_type(monoid.shape, aggregates_of(op))
+    return monoid
+
+
+_OF_KIND: Final[dict[type[Any], Any]] = {Boolean: True, Integer: 0, Float: 0.0, String: "", Bytes: b""}
+"""A value of each kind of scalar."""
+
+
+def need_type(value: Value, declared: ResultCheck) -> None:
+    """Raises :class:`Untraceable` if states or aggregates of this structure are certainly not of the declared type: then they are
+    made in Python, where the first one that is not stops the run."""
+    if isinstance(value, Pack):
+        examples: list[Any] = [()] if value.cls is tuple else []
+    else:
+        bare = value.kind.item if isinstance(value.kind, Optional) else value.kind
+        examples = [_OF_KIND[type(bare)]] if type(bare) in _OF_KIND else []
+        examples += [None] if value.kind is None or isinstance(value.kind, Optional) else []
+    if not all(map(declared.admits, examples)):
+        raise Untraceable(f"makes {declared.what} that is not of the declared type")
 
 
 def _of_a_part(whole: Any, value: Schema, why: Untraceable, above: tuple[Called, ...] = ()) -> Untraceable:

@@ -17,9 +17,11 @@ from tracetypes.compiler.plan.facts import column_monoid, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
+from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import call_operator, operator_failure
 from tracetypes.nodes import RowPosition
 from tracetypes.sort_keys import sort_key
+from tracetypes.state_check import aggregates_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -65,7 +67,7 @@ class AggregateBlock:
     """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
 
     def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
-        self.op, self.monoid = op, monoid
+        self.op, self.monoid, self.types = op, monoid, aggregates_of(op)
 
     def decode(self, stream: StreamType, table: Any) -> tuple[list[Any], list[Any], list[int]]:
         """Keys, aggregates and ends of a message of aggregates."""
@@ -76,7 +78,7 @@ class AggregateBlock:
 
     def absorb(self, aggregates: dict[int, Any], keys: list[Any], aggs: list[Any], ends: list[int]) -> None:
         """Add aggregates to their blocks."""
-        combine = self.op.combine
+        combine, returned = self.op.combine, self.types.returned
         key: Any = None
         try:
             last, sums = None, {}
@@ -84,7 +86,9 @@ class AggregateBlock:
                 if end != last:
                     last, sums = end, aggregates.setdefault(end, {})
                 other = sums.get(key, MISSING)
-                sums[key] = agg if other is MISSING else combine(other, agg)
+                sums[key] = agg if other is MISSING else returned("combine", key, combine(other, agg))
+        except OperatorFailed:
+            raise
         except Exception as error:
             raise operator_failure(self.op, "combine", f"key {key!r}, two parts of a block", error) from error
 
@@ -92,6 +96,7 @@ class AggregateBlock:
         """Add items to their blocks."""
         op = self.op
         lift, combine, identity = op.lift, op.combine, op.identity
+        known, judge = self.types.known, self.types.judge
         count = 0
         try:
             for start, end in runs_of(batch.ends):
@@ -99,9 +104,16 @@ class AggregateBlock:
                 sums = aggregates.setdefault(batch.ends[start], {})
                 count, get = start, sums.get
                 for key, lifted in zip(keys, map(lift, keys, values), strict=True):
+                    if type(lifted) not in known:
+                        judge("lift", key, lifted)
                     agg = get(key, MISSING)
-                    sums[key] = combine(identity() if agg is MISSING else agg, lifted)
+                    agg = combine(self.types.returned("identity", key, identity()) if agg is MISSING else agg, lifted)
+                    if type(agg) not in known:
+                        judge("combine", key, agg)
+                    sums[key] = agg
                     count += 1
+        except OperatorFailed:
+            raise
         except Exception as error:
             key, value = batch.keys[count], batch.values[count]
             raise operator_failure(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
@@ -119,7 +131,9 @@ class AggregateBlock:
         """Add the aggregates of another block to one."""
         for key, agg in other.items():
             at = f"key {key!r}, two parts of a block"
-            one[key] = call_operator(self.op, "combine", at, self.op.combine, one[key], agg) if key in one else agg
+            if key in one:
+                agg = self.types.returned("combine", key, call_operator(self.op, "combine", at, self.op.combine, one[key], agg))
+            one[key] = agg
 
     def take(self, block: Any) -> Any:
         """The block as input of the first step: aggregates by key."""

@@ -25,6 +25,7 @@ from tracetypes.interpreter import emitted_wrongly, operator_failure, sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
 from tracetypes.records import Mismatch, Schema
+from tracetypes.state_check import NO_KEY, aggregates_of, ran, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Emissions", "Flowing", "OrderedRunner", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
@@ -126,6 +127,8 @@ class OrderedRunner(Protocol):
 def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> OrderedRunner:
     """Runs an ordered operator, key by key."""
     marks, emissions, forgets = overrides(op, "on_marker"), Emissions(op, step.gives.value), op.forgets_idle
+    types = states_of(op)
+    known, judge = types.known, types.judge
 
     def run(
         states: list[Any], at: int, flowing: Flowing, marker: Marker, keys: Iterable[Any] | None = None
@@ -144,10 +147,12 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                     state = by_key[key]
                 else:
                     method, value = "initial_state", values[0]
-                    state = op.initial_state()
+                    state = types.returned(method, key, op.initial_state())
                     method = "on_item"
                 for value in values:
                     state = on_item(state, key, value, emit)
+                    if type(state) not in known:
+                        judge(method, key, state)
                 by_key[key] = state
                 following(key)
             out = emissions.end()
@@ -157,7 +162,9 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                 visited = by_key if keys is None else keys
                 for key in visited:
                     emissions.key = key
-                    by_key[key] = on_marker(by_key[key], key, marker, emit)
+                    state = by_key[key] = on_marker(by_key[key], key, marker, emit)
+                    if type(state) not in known:
+                        judge(method, key, state)
                     following(key)
                 out = out.followed_by(emissions.end())
             if forgets:
@@ -188,6 +195,10 @@ def unordered_runner(
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
     fold = AggregateBlock(op, None)
+    types, aggregates_are = states_of(op), aggregates_of(op)
+    known, judge = types.known, types.judge
+    on_item: Callable[..., Any] = op.on_item
+    on_marker: Callable[..., Any] = op.on_marker
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
         mine: UnorderedState = states[at]
@@ -211,7 +222,8 @@ def unordered_runner(
                 keys, values = flowing.key_of_each(), flowing.values
                 if emits_items:
                     for key, value in zip(keys, values, strict=True):
-                        op.on_item(mine.states.get(key, mine.start), key, value, emit)
+                        if (odd := on_item(mine.states.get(key, mine.start), key, value, emit)) is not None:
+                            ran(op, method, key, odd)
                 aggregates: dict[int, Any] = {}
                 fold.hold(aggregates, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
                 sums = aggregates.get(0, {})
@@ -225,16 +237,19 @@ def unordered_runner(
                         current[key] = start
                 touched = current
             where = "key {key!r}, marker {marker}"
-            identity, update_state, on_marker = op.identity, op.update_state, op.on_marker
+            identity, update_state = op.identity, op.update_state
             for key in touched:
                 method = "update_state"
-                agg = sums[key] if key in sums else identity()
+                agg = sums[key] if key in sums else aggregates_are.returned("identity", key, identity())
                 state = current[key] = update_state(current.get(key, start), agg)
+                if type(state) not in known:
+                    judge(method, key, state)
                 method = "on_marker"
-                on_marker(state, key, marker, emit)
+                if (odd := on_marker(state, key, marker, emit)) is not None:
+                    ran(op, method, key, odd)
             if not skips and not tumbles:
                 method, where = "update_state", "marker {marker}"
-                mine.start = op.update_state(start, op.identity())
+                mine.start = types.returned(method, NO_KEY, op.update_state(start, op.identity()))
                 if forgets:
                     forget(current, sums, mine.start)
         except OperatorFailed:

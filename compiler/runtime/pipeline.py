@@ -30,6 +30,7 @@ from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.nodes import Restore, Sort
 from tracetypes.silence import emitted_in, linger_of, markers_in, split_at
+from tracetypes.state_check import NO_KEY, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Pipeline"]
@@ -193,7 +194,8 @@ class Pipeline:
 def _initial(step: Step) -> Any:
     match step.operator:
         case OpKeyedUnordered() as op:
-            return UnorderedState({}, call_operator(op, "initial_state", "the start", op.initial_state))
+            start = call_operator(op, "initial_state", "the start", op.initial_state)
+            return UnorderedState({}, states_of(op).returned("initial_state", NO_KEY, start))
         case OpKeyedOrdered():
             return {}
         case Sort() | Restore():

@@ -46,6 +46,7 @@ from tracetypes.records import (
     Unsigned,
     is_utf8,
 )
+from tracetypes.state_check import ran
 from tracetypes.templates import OpStateless, overrides
 from tracetypes.trace import StreamType
 
@@ -184,11 +185,12 @@ def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner) -> Emit:
 def stateless(mapped: StatelessStep, emit: Emit) -> Emit:
     """``on_item`` of an operator; what it raises says which item it was."""
     op = mapped.op
-    on_item = op.on_item
+    on_item: Callable[..., Any] = op.on_item
 
     def push(key: Any, value: Any) -> None:
         try:
-            on_item(key, value, emit)
+            if (odd := on_item(key, value, emit)) is not None:
+                ran(op, "on_item", key, odd)
         except OperatorFailed:
             raise
         except Exception as error:
@@ -209,7 +211,8 @@ def _all_at_once(
     out_keys: list[Any] = []
     out_values: list[Any] = []
     ends: list[int] = []
-    add_key, add_value, add_end, on_item = out_keys.append, out_values.append, ends.append, op.on_item
+    add_key, add_value, add_end = out_keys.append, out_values.append, ends.append
+    on_item: Callable[..., Any] = op.on_item
 
     def emit(key: Any, value: Any) -> None:
         add_key(key)
@@ -222,11 +225,13 @@ def _all_at_once(
                 op.prefetch(list(zip(keys[part], values[part], strict=True)))
         if counted:
             for key, value in zip(keys, values, strict=True):
-                on_item(key, value, emit)
+                if (odd := on_item(key, value, emit)) is not None:
+                    ran(op, "on_item", key, odd)
                 add_end(len(out_keys))
         else:
             for key, value in zip(keys, values, strict=True):
-                on_item(key, value, emit)
+                if (odd := on_item(key, value, emit)) is not None:
+                    ran(op, "on_item", key, odd)
     except Exception:
         return None
     return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0) if counted else None

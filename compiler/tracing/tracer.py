@@ -14,7 +14,6 @@ method that cannot be traced raises :class:`Untraceable` with the reason and the
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
@@ -34,6 +33,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
 )
 from tracetypes.compiler.tracing.symbolic.shapes import Fixed, Given, Nested, Shape, shape_of
+from tracetypes.function_code import runs_later
 from tracetypes.records import Schema
 from tracetypes.templates import OpKeyedUnordered, OpStateless
 
@@ -139,8 +139,8 @@ class _Explorer:
             if self.emits is not None:
                 arguments.append(TracedEmit(tracer, self.emits))
             returned = tracer.call(self.function, *arguments)
-            if type(returned) is types.GeneratorType:
-                raise Stop("yields instead of calling emit")
+            if (later := runs_later(returned)) is not None:
+                raise Stop(f"is {later}, which does not run")
             result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
             leaf = Leaf(tuple(run.emissions), result)
         except Raised as raised:

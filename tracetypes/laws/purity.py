@@ -11,6 +11,7 @@ from tracetypes.laws.equality import same
 from tracetypes.laws.law import message_of
 from tracetypes.laws.strategies import Elements
 from tracetypes.laws.subject import Call, Outcome, Subject, items_in, text_of
+from tracetypes.method_check import faults
 from tracetypes.record_copies import unequal_copy
 from tracetypes.records import show
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
@@ -38,6 +39,8 @@ def never_raises(subject: Subject, stream: Elements, law: str) -> LawBroken | No
             for one in reversed(lifted):
                 total = subject.combine(one, total)
     except OperatorFailed as error:
+        if error.code in ("TT206", "TT224"):
+            return None  # the law of types says so
         if error.code != "TT202":
             raise
         heading, _, at = error.message.partition("\n    at:       ")
@@ -52,11 +55,13 @@ def never_raises(subject: Subject, stream: Elements, law: str) -> LawBroken | No
 
 
 def emits_its_types(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
-    """What is emitted conforms to its types, and every record of a stream is equal to a copy made of its fields."""
+    """Methods emit and return what their types say, and every record of a stream is equal to a copy made of its fields."""
+    if (fault := next(faults(subject.op, {}), None)) is not None:
+        return LawBroken("TT309", message_of(fault.found, law, [("expected", fault.expected)]), fix=fault.fix)
     try:
         emitted = subject.run(stream)
     except OperatorFailed as error:
-        if error.code != "TT206":
+        if error.code not in ("TT206", "TT224"):
             raise
         return LawBroken("TT309", message_of(error.message, law, [("items", text_of(stream))]), fix=error.fix)
     for edge, elements in ((subject.takes, stream), (subject.gives, emitted)):
