@@ -9,7 +9,7 @@ import attrs
 
 from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
-from tracetypes.records import DecimalOf, Float, Integer, Record, Schema
+from tracetypes.records import DecimalOf, Float, Integer, Optional, Record, Schema
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
@@ -148,7 +148,17 @@ def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
 def _fits(annotation: Any, field: Schema) -> bool:
     if isinstance(annotation, TypeVar) or getattr(annotation, "__parameters__", None):
         return True
-    schema = schema_of(annotation)
-    if isinstance(schema, DecimalOf) and isinstance(field, DecimalOf):
-        return schema.scale <= field.scale and schema.precision - schema.scale <= field.precision - field.scale
-    return schema == field or (isinstance(schema, Integer) and isinstance(field, Float))
+    return _holds(field, schema_of(annotation))
+
+
+def _holds(field: Schema, schema: Schema) -> bool:
+    """Can the field hold every value of the schema?"""
+    match schema, field:
+        case DecimalOf(), DecimalOf():
+            return schema.scale <= field.scale and schema.precision - schema.scale <= field.precision - field.scale
+        case Optional(item), Optional(inner):
+            return _holds(inner, item)
+        case _, Optional(inner):
+            return schema == field or _holds(inner, schema)
+        case _:
+            return schema == field or (isinstance(schema, Integer) and isinstance(field, Float))

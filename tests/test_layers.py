@@ -14,6 +14,7 @@ TOP = (
     "tracetypes.cli",
     "tracetypes.recovery",
     "tracetypes.running",
+    "tracetypes.suggestions",
     "tracetypes.testing",
 )
 """What stands on top of everything, beside ``tracetypes`` itself: its public names."""

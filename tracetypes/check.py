@@ -661,12 +661,15 @@ class _Checker:
                 try:
                     try_to_ship(part)
                 except Exception as error:
+                    fix = "open files, sockets and locks inside the function that uses them; pass plain data as parameters"
+                    if "generator" in str(error):
+                        fix = "a generator can be read once, in this process: pass list(...) of it"
                     self.refuse(
                         "TT111",
                         node,
                         f"{what} cannot be sent to a worker: {type(error).__name__}: {error}",
                         "functions and parameters that can be pickled",
-                        "open files, sockets and locks inside the function that uses them; pass plain data as parameters",
+                        fix,
                     )
 
 

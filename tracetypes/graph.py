@@ -12,6 +12,7 @@ from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
 from tracetypes.errors import UsageError, caller, counted
 from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
+from tracetypes.self_description import SelfDescribing
 
 if TYPE_CHECKING:
     from tracetypes.bounds import Bound
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tracetypes.markers import Markers
     from tracetypes.records import Unit
     from tracetypes.rejects import Rejected
-    from tracetypes.self_description import SelfDescribing
     from tracetypes.sort_keys import Orderable
 
 __all__ = ["Dataflow", "SourceStream", "Stream", "merge", "sort"]
@@ -36,10 +36,12 @@ E_co = TypeVar("E_co", bound=Edge[Any, Any], covariant=True)
 @attrs.define
 class Display:
     """How streams and dataflows are shown. Layers above this one register the functions. ``edge``: the type of the edge
-    behind a stream, or None if it is unknown. ``picture``: a dataflow as HTML."""
+    behind a stream, or None if it is unknown. ``picture``: a dataflow as HTML. ``instead``: what to write instead of a method
+    that no stream has."""
 
     edge: Callable[[Stream[Any]], object] = lambda stream: None
     picture: Callable[[Dataflow], str | None] = lambda flow: None
+    instead: Callable[[str], str | None] = lambda name: None
 
 
 DISPLAY: Final = Display()
@@ -60,6 +62,13 @@ class Stream(Generic[E_co]):
         edge = DISPLAY.edge(self)
         return f"<{type(self).__name__} {'of unknown type' if edge is None else edge} from {title(node)}, {node.where}>"
 
+    if not TYPE_CHECKING:  # a type checker refuses the name
+
+        def __getattr__(self, name: str) -> Any:
+            instead = None if name.startswith("_") else DISPLAY.instead(name)
+            hint = "" if instead is None else f"; {instead}"
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}{hint}", name=name, obj=self)
+
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
         """The output of an operator, a structural operator or any function of streams.
 
@@ -68,6 +77,13 @@ class Stream(Generic[E_co]):
         none of the operators is keyed, the check refuses ``parallelism`` (TT122).
         """
         operator: object = op
+        if isinstance(operator, SelfDescribing) and not callable(operator):
+            made = f"{operator._name()}(...)"
+            raise UsageError(
+                "TT116",
+                f"{made} is an aggregate and no operator",
+                fix=f"pass aggregate({made}) for its result of each block, or a window of it: tumbling({made}, size=60)",
+            )
         if isinstance(operator, type) or not callable(operator):
             raise UsageError(
                 "TT116",
@@ -216,7 +232,7 @@ class Dataflow:
         name: str,
         edge: Any,
         *,
-        markers: Markers[Any],
+        markers: Markers[Any] | None = None,
         key: Callable[[Any], Any] | None = None,
         ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
@@ -230,6 +246,12 @@ class Dataflow:
         value, or :data:`ROW_POSITION`. ``format``: the format of files (None: by the ending of their name), or
         :func:`kafka` for records of a topic.
         """
+        if markers is None:
+            raise UsageError(
+                "TT116",
+                f"source {name!r} has no markers, which say where blocks end",
+                fix="pass markers=every(seconds=60, time=lambda row: row.ts), or in_band(...)",
+            )
         if key is not None:
             need_function("key=", key, "key=lambda row: row.user")
         if ordered_by is not None and not isinstance(ordered_by, RowPosition):

@@ -7,7 +7,7 @@ sequences that a trace stands for; the templates guarantee that it does not matt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, assert_never
@@ -22,7 +22,7 @@ from tracetypes.conformance import conformer, key_conformer, key_problem, name_o
 from tracetypes.containers import gated, no_outside
 from tracetypes.elements import Piece, elements, mark, pieces
 from tracetypes.errors import OperatorFailed, UsageError, raised_at
-from tracetypes.formats import Layout
+from tracetypes.formats import Layout, ProgramLines
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, Marker, Markers
 from tracetypes.nodes import (
@@ -43,7 +43,7 @@ from tracetypes.nodes import (
     label,
     title,
 )
-from tracetypes.parsing import Row
+from tracetypes.parsing import Row, line_of_dict, text_parser
 from tracetypes.pauses import catch_up, start_after
 from tracetypes.plain_values import indistinguishable
 from tracetypes.records import UNIT, Mismatch, Schema, show
@@ -327,22 +327,32 @@ def arrange_rows(checked: Checked, rows: Mapping[str, Sequence[Any]], *, drain: 
     """What each source makes of its rows. Parameters and errors are those of :func:`interpret_rows`."""
     arranged: dict[str, Arranged] = {}
     for source in checked.graph.sources:
-        read, pairs = reader(source).read, _pairs(source, checked.layout(source), rows.get(source.name, ()))
-        read_rows = [attrs.evolve(read(key, value), text=text) for key, value, text in pairs]
+        read = _row_reader(source, checked.layout(source))
+        read_rows = [attrs.evolve(read(row), text=repr(row)) for row in rows.get(source.name, ())]
         arranged[source.name] = arrange(source, read_rows, drain=drain)
     return arranged
 
 
-def _pairs(source: Source, layout: Layout, rows: Sequence[Any]) -> Iterator[tuple[Any, Any, str]]:
-    """Key, value and text of each row."""
-    for row in rows:
+def _row_reader(source: Source, layout: Layout) -> Callable[[Any], Row]:
+    """Reads rows of the program."""
+    read, parse = reader(source).read, text_parser(ProgramLines(), layout, None)
+
+    def read_row(row: Any) -> Row:
+        try:
+            if (line := line_of_dict(layout, row)) is not None:
+                return read(*parse(line))
+        except Mismatch as error:
+            return Row("reject", reason=str(error))
+        except TypeError as error:
+            raise UsageError("TT402", f"source {source.name!r}: {error}", fix="give dicts of values that JSON has") from error
         if not layout.keyed:
-            yield UNIT, row, repr(row)
-        elif isinstance(row, tuple | list) and len(row) == 2:
-            yield *row, repr(row)
-        else:
-            fix = f"give pairs of {name_of(layout.key)} and {name_of(layout.value)}"
-            raise UsageError("TT402", f"source {source.name!r}: {show(row)} is none of its rows", fix=fix)
+            return read(UNIT, row)
+        if isinstance(row, tuple | list) and len(row) == 2:
+            return read(*row)
+        fix = f"give pairs of {name_of(layout.key)} and {name_of(layout.value)}"
+        raise UsageError("TT402", f"source {source.name!r}: {show(row)} is none of its rows", fix=fix)
+
+    return read_row
 
 
 def streams_of(arranged: Mapping[str, Arranged]) -> dict[str, Sequence[Element]]:
@@ -679,12 +689,17 @@ def operator_failure(op: object, method: str, what: str, error: BaseException) -
         who = blamed(op, calls_in(error.__traceback__)).text
     else:
         who = f"{type(op).__name__}.{method}"
+    text, fix = str(error), "correct the operator and run again: nothing of this step was kept, the run goes on where it was"
+    if isinstance(error, TypeError) and text.startswith(_CALLS_OF_EMIT):
+        emit = "emit(value)" if isinstance(op, OpKeyedOrdered) else "emit(key, value)"
+        text, fix = text.replace("list.append()", "emit()"), f"call {emit}; {fix}"
     return OperatorFailed(
-        "TT202",
-        f"{who} raised {type(error).__name__}: {error}\n    at:       {what}",
-        fix="correct the operator and run again: nothing of this step was kept, the run goes on where it was",
-        where=raised_at(error),
+        "TT202", f"{who} raised {type(error).__name__}: {text}\n    at:       {what}", fix=fix, where=raised_at(error)
     )
+
+
+_CALLS_OF_EMIT: Final = ("emit() missing", "emit() takes", "emit() got", "list.append() takes exactly one argument (2 given)")
+"""How Python begins to say that an emitter was called with other arguments."""
 
 
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
@@ -714,6 +729,8 @@ class Emitter:
         if problem := key_problem(self.schema, key):
             raise emitted_wrongly(self.op, problem, key, value)
         self.out.append(Item(key, value_))
+
+    pair.__qualname__ = "emit"  # what authors call it, in the messages of Python
 
 
 def _apply(checked: Checked, node: Apply, channel: Iterable[Piece[Element]], *, emits_at_markers: bool) -> Stream:
@@ -821,7 +838,11 @@ def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Iterable[Piece[
 
 
 def _same_key(emitter: Emitter, key: Any) -> Callable[[Any], None]:
-    return lambda value: emitter.pair(key, value)
+    def emit(value: Any) -> None:
+        emitter.pair(key, value)
+
+    emit.__qualname__ = "emit"
+    return emit
 
 
 def run_unordered(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
@@ -32,6 +35,7 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    show,
 )
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "checked_key",
     "header_problem",
     "is_blank",
+    "line_of_dict",
     "may_be_none",
     "of_bytes",
     "record_parser",
@@ -294,6 +299,29 @@ def _pair_of_program(layout: Layout, line: str, numbers: Numbers) -> tuple[Any, 
         (plain,) = json.loads(line, parse_float=numbers)
         return layout.pair(plain, made_again)
     return layout.pair(_object(line, numbers))
+
+
+def line_of_dict(layout: Layout, row: Any) -> str | None:
+    """A row of the program that is a dict of a record's fields, as a line of JSON. None for any other row.
+
+    With a key column the dict has the key beside the fields, or is the value of a pair. Raises :class:`TypeError` for a value
+    that JSON has not."""
+    if not isinstance(layout.value, Record):
+        return None
+    if layout.keyed and isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[1], Mapping):
+        return json.dumps({"key": row[0], **row[1]}, default=_plain_of_program)
+    return json.dumps(dict(row), default=_plain_of_program) if isinstance(row, Mapping) else None
+
+
+def _plain_of_program(value: Any) -> Any:
+    """A value of a dict as JSON has it."""
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    raise TypeError(f"{show(value)} is no value of JSON")
 
 
 def _object(line: str, numbers: Numbers) -> dict[str, Any]:

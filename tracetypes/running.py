@@ -47,6 +47,7 @@ from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
 from tracetypes.results import Result
 from tracetypes.schemas import schema_of, show_type
+from tracetypes.suggestions import instead
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.backend import Engine
@@ -410,3 +411,4 @@ def _picture(flow: Dataflow) -> str | None:
 
 
 DISPLAY.picture = _picture
+DISPLAY.instead = instead

@@ -14,6 +14,7 @@ from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.conformance import name_of
 from tracetypes.errors import UsageError
 from tracetypes.formats import ProgramLines
+from tracetypes.parsing import line_of_dict
 from tracetypes.record_copies import never_refuses
 from tracetypes.records import UNIT, show
 
@@ -74,6 +75,8 @@ def line_of(leaf: FromSource, row: Any, *, made: bool = True) -> str:
     """A row as one of :class:`ProgramLines`; as a line of JSON if it is not ``made``. Raises :class:`UsageError` ``TT402``."""
     layout = leaf.layout
     try:
+        if (line := line_of_dict(layout, row)) is not None:
+            return line + "\n"
         key, value = row if layout.keyed else (UNIT, row)
         plain = layout.plain(key, value)
         sees = made and not (never_refuses(layout.key) and never_refuses(layout.value))

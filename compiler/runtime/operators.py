@@ -93,6 +93,8 @@ class Emissions:
         except Mismatch as error:
             raise emitted_wrongly(self.op, error, self.key, value) from None
 
+    _emit.__qualname__ = "emit"  # what authors call it, in the messages of Python
+
     def next(self, key: Any) -> None:
         """What was emitted since the last call was of ``key``."""
         count = len(self.values) - self.done

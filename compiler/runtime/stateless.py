@@ -90,6 +90,7 @@ def conforming_emit(op: object, stream: StreamType, then: Emit) -> Emit:
             raise emitted_wrongly(op, error, key, value) from None
         then(fitted_key, fitted)
 
+    emit.__qualname__ = emit_sound.__qualname__ = "emit"  # what authors call it, in the messages of Python
     return emit_sound if always_a_key(key_schema) else emit
 
 

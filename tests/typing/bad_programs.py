@@ -200,3 +200,6 @@ readings.latest(time(60))  # E: call-arg "latest_by"
 readings.latest(time(60), latest_by=lambda r: r.tts)  # E: attr-defined "tts"
 readings.gate(60)  # E: arg-type "Bound"
 ordered.gate(time(60) & 3)  # E: operator
+
+# Operators are no methods of a stream.
+readings.filter(lambda key, reading: True)  # E: attr-defined "filter"
