@@ -83,7 +83,8 @@ class Checked:
         if isinstance(node, Source):
             if node.output != "items":
                 stream = stream_type(edge_type(node.edge))
-            return Layout(UnitValue() if node.key is not None else stream.key, stream.value)
+            key = UnitValue() if node.key is not None else stream.key
+            return Layout(key, stream.value, truncated=node.times == "truncate")
         return Layout(stream.key, stream.value, tuple(name for name in (node.marker, node.position) if name))
 
 

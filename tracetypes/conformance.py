@@ -52,6 +52,7 @@ __all__ = [
     "has_floats",
     "hashable",
     "in_utc",
+    "instant_in",
     "key_conformer",
     "key_problem",
     "micros_of",
@@ -74,19 +75,23 @@ def zone_named(name: str) -> zoneinfo.ZoneInfo:
         raise ValueError(str(error)) from error
 
 
-def zoned(schema: Schema, zone: str) -> Schema:
-    """The schema of texts in which times without a zone are in this zone."""
+def zoned(schema: Schema, zone: str | None, *, truncated: bool = False) -> Schema:
+    """The schema of texts in which times without a zone are in this zone. ``truncated``: times are cut to microseconds."""
+
+    def within(record: Record) -> Record:
+        return attrs.evolve(record, fields=tuple((n, zoned(s, zone, truncated=truncated)) for n, s in record.fields))
+
     match schema:
         case Timestamp():
-            return Timestamp(zone)
+            return Timestamp(zone, truncated)
         case Optional(item):
-            return Optional(zoned(item, zone))
+            return Optional(zoned(item, zone, truncated=truncated))
         case ListOf(item, frozen):
-            return ListOf(zoned(item, zone), frozen)
-        case Record(cls, fields):
-            return Record(cls, tuple((name, zoned(inner, zone)) for name, inner in fields))
+            return ListOf(zoned(item, zone, truncated=truncated), frozen)
+        case Record():
+            return within(schema)
         case OneOf(members):
-            return OneOf(tuple(Record(m.cls, tuple((n, zoned(s, zone)) for n, s in m.fields)) for m in members))
+            return OneOf(tuple(map(within, members)))
         case _:
             return schema
 
@@ -206,6 +211,8 @@ def conform(schema: Schema, value: Any, path: str) -> Any:
             if isinstance(value, dt.datetime):
                 if value.tzinfo is None:
                     raise Mismatch(path, value, "datetime with a time zone")
+                if hasattr(value, "nanosecond") and value.nanosecond:  # of pandas
+                    raise Mismatch(path, value, "datetime of whole microseconds")
                 return value if value.tzinfo is dt.UTC else in_utc(value, path)
         case Date():
             if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
@@ -261,6 +268,14 @@ def _fitted(schema: DecimalOf, value: Decimal, path: str) -> Decimal:
 def _member_of(members: tuple[Record, ...], value: Any) -> Record | None:
     """The member of a union that a value is of: by its class, or by the nearest class that it inherits from."""
     return next((m for cls in type(value).__mro__ for m in members if m.cls is cls), None)
+
+
+def instant_in(zone: str, local: dt.datetime) -> dt.datetime | None:
+    """The instant that a time without a zone names in a zone. None if it names none or two, because the clocks change. Raises
+    ``OverflowError`` beyond the years 1 to 9999."""
+    here = local.replace(tzinfo=zone_named(zone))
+    first, last = (here.replace(fold=fold).astimezone(dt.UTC) for fold in (0, 1))
+    return first if first == last else None
 
 
 def in_utc(value: dt.datetime, path: str) -> dt.datetime:

@@ -262,6 +262,8 @@ class Layout:
     key: Schema
     value: Schema
     reserved: tuple[str, ...] = ()
+    truncated: bool = False
+    """Whether digits of times behind the microseconds are cut off."""
 
     @property
     def keyed(self) -> bool:
@@ -291,7 +293,10 @@ class Layout:
 
     def zoned(self, zone: str | None) -> Layout:
         """The layout of rows in which times without a zone are in this zone."""
-        return attrs.evolve(self, key=zoned(self.key, zone), value=zoned(self.value, zone)) if zone else self
+        if not zone and not self.truncated:
+            return self
+        key, value = (zoned(one, zone, truncated=self.truncated) for one in (self.key, self.value))
+        return attrs.evolve(self, key=key, value=value)
 
     def plain(self, key: Any, value: Any) -> dict[str, Any]:
         """The inverse of :meth:`pair`."""

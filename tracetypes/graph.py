@@ -11,7 +11,8 @@ from tracetypes.bounds import combined
 from tracetypes.calls import need_function
 from tracetypes.edges import Edge, O, U
 from tracetypes.errors import UsageError, caller, counted
-from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, title
+from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Output, RowPosition, Sink, Sort, Source, Times, title
+from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ class Dataflow:
         ordered_by: Callable[[V], Orderable] | RowPosition,
         key: Callable[[V], K] | None = None,
         format: Format | Kafka | None = None,
+        times: Times = "exact",
     ) -> SourceStream[O[K, V]]: ...
     @overload
     def source(
@@ -226,6 +228,7 @@ class Dataflow:
         markers: Markers[V],
         key: Callable[[V], K] | None = None,
         format: Format | Kafka | None = None,
+        times: Times = "exact",
     ) -> SourceStream[U[K, V]]: ...
     def source(
         self,
@@ -236,6 +239,7 @@ class Dataflow:
         key: Callable[[Any], Any] | None = None,
         ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
+        times: Times = "exact",
     ) -> SourceStream[Any]:
         """Add a source of this name and return its stream. The methods :meth:`~SourceStream.late` and
         :meth:`~SourceStream.rejects` of the stream return the rows that it leaves out.
@@ -244,7 +248,8 @@ class Dataflow:
         the values ``V``; ``key`` takes the key from a value. Without ``key``, and with ``K`` other than ``Unit``, the
         rows have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the
         value, or :data:`ROW_POSITION`. ``format``: the format of files (None: by the ending of their name), or
-        :func:`kafka` for records of a topic.
+        :func:`kafka` for records of a topic. ``times``: a row with a time that is more exact than a microsecond is a
+        reject; ``"truncate"`` cuts its digits off, towards the past.
         """
         if markers is None:
             raise UsageError(
@@ -252,6 +257,8 @@ class Dataflow:
                 f"source {name!r} has no markers, which say where blocks end",
                 fix="pass markers=every(seconds=60, time=lambda row: row.ts), or in_band(...)",
             )
+        if times not in ("exact", "truncate"):
+            raise UsageError("TT115", f"times is {show(times)}", fix='use "exact" or "truncate"')
         if key is not None:
             need_function("key=", key, "key=lambda row: row.user")
         if ordered_by is not None and not isinstance(ordered_by, RowPosition):
@@ -266,6 +273,7 @@ class Dataflow:
                 key=key,
                 ordered_by=ordered_by,
                 format=format,
+                times=times,
             )
         )
         return SourceStream(self, stream.id)

@@ -49,6 +49,14 @@ Span: TypeAlias = float | dt.timedelta
 """A length of time: seconds, or a timedelta."""
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
+FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
+LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
+"""The first and the last microsecond that a datetime has."""
+
+_OLDEST: Final = micros_of(dt.datetime(1970, 1, 2, tzinfo=dt.UTC))
+_NEWEST: Final = micros_of(dt.datetime(2200, 1, 1, tzinfo=dt.UTC))
+_NAMES: Final = {"ms": "milliseconds", "us": "microseconds"}
+
 
 @attrs.frozen(order=True)
 class Marker:
@@ -117,8 +125,25 @@ class EventTime(Generic[V_contra]):
         return self.ahead is not None or self.per is not None
 
     def time_of(self, value: Any) -> int:
-        """Event time of a source value in microseconds. Raises ValueError or what the author's function raises."""
-        return micros_from(self.time(value), self.unit)
+        """Event time of a source value in microseconds. Raises ValueError for one that is no time, or whose block does not lie in
+        the years 1 to 9999, or what the author's function raises."""
+        time = self.time(value)
+        micros = micros_from(time, self.unit)
+        if not self.has_block(micros, micros):
+            advice = self._advice(time, micros)
+            raise ValueError(f"the time {time} is beyond the years 1 to 9999, or its block ends there{advice}")
+        return micros
+
+    def has_block(self, least: int, most: int) -> bool:
+        """Whether the blocks of items of times between these lie in the years 1 to 9999, which markers have."""
+        return least >= FIRST and self.block(most) <= LAST
+
+    def _advice(self, time: Time, micros: int) -> str:
+        """Numbers of a finer unit are often taken for seconds."""
+        for unit in () if isinstance(time, dt.datetime) else ("ms", "us"):
+            if MICROS[unit] < MICROS[self.unit] and _OLDEST <= micros // (MICROS[self.unit] // MICROS[unit]) <= _NEWEST:
+                return f'; declare unit="{unit}" if these are {_NAMES[unit]}'
+        return ""
 
     def block(self, time: int) -> int:
         """The marker that ends the block of an item of this time."""

@@ -34,6 +34,7 @@ __all__ = [
     "Sort",
     "Source",
     "Split",
+    "Times",
     "ancestors",
     "label",
     "steps_of",
@@ -62,6 +63,7 @@ class Source(_Vertex):
     key: Callable[[Any], Any] | None = None
     ordered_by: Callable[[Any], Any] | RowPosition | None = None
     format: Format | Kafka | None = None
+    times: Times = "exact"
     output: Output = "items"
     inputs: tuple[int, ...] = ()
 
@@ -248,6 +250,9 @@ def ancestors(graph: Graph, id: int) -> Iterator[Node]:
         yield by_id[at]
         pending.extend(by_id[at].inputs)
 
+
+Times: TypeAlias = Literal["exact", "truncate"]
+"""What a source does with times that are more exact than a microsecond: they make a reject, or are cut towards the past."""
 
 Output: TypeAlias = Literal["items", "late", "rejects"]
 """What of a source a stream has."""

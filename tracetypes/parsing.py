@@ -16,7 +16,7 @@ from tracetypes.conformance import key_problem, name_of
 from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
-from tracetypes.plain_data import from_plain, from_text, made_again, number_parser, to_plain
+from tracetypes.plain_data import from_plain, from_text, json_decoder, made_again, to_plain
 from tracetypes.records import (
     UNIT,
     Boolean,
@@ -79,10 +79,10 @@ def text_parser(
     """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file."""
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
-        numbers = number_parser(schema for _, schema in layout.columns)
+        decoder = json_decoder(schema for _, schema in layout.columns)
         if isinstance(format, ProgramLines):
-            return lambda line: _pair_of_program(layout, line, numbers)
-        return lambda line: layout.pair(_object(line, numbers))
+            return lambda line: _pair_of_program(layout, line, decoder)
+        return lambda line: layout.pair(_object(line, decoder))
     if isinstance(format, TextLines):
         ((name, _),) = layout.columns
         return lambda line: layout.pair({name: line})
@@ -193,13 +193,13 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
     """
     layout = layout.zoned(format.zone)
     fields = _fields(format, layout)
-    numbers = number_parser([layout.value])
+    decoder = json_decoder([layout.value])
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         pair_key = of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
         if not format.headers or value is None:
             return pair_key, of_bytes(layout.value, value, "")
-        plain = _object(_utf8(value, ""), numbers)
+        plain = _object(_utf8(value, ""), decoder)
         values = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
@@ -260,7 +260,7 @@ def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
         case Integer() | Unsigned() | Float() | DecimalOf() | Boolean() | Timestamp() | Date() | UnitValue():
             return from_text(schema, _utf8(raw, path), path)
         case _:
-            return from_plain(schema, _json(_utf8(raw, path), path, number_parser([schema])), path)
+            return from_plain(schema, _json(_utf8(raw, path), path, json_decoder([schema])), path)
 
 
 def to_bytes(schema: Schema, value: Any) -> bytes | None:
@@ -282,23 +282,19 @@ def _utf8(raw: bytes, path: str) -> str:
         raise Mismatch(path, raw, f"UTF-8 ({error.reason} at byte {error.start})") from None
 
 
-Numbers: TypeAlias = Callable[[str], float] | None
-"""As of :func:`tracetypes.plain.number_parser`."""
-
-
-def _json(text: str, path: str, numbers: Numbers) -> Any:
+def _json(text: str, path: str, decoder: json.JSONDecoder) -> Any:
     try:
-        return json.loads(text, parse_float=numbers)
+        return decoder.decode(text)
     except (ValueError, RecursionError) as error:
         raise Mismatch(path, text, f"JSON ({error})") from None
 
 
-def _pair_of_program(layout: Layout, line: str, numbers: Numbers) -> tuple[Any, Any]:
+def _pair_of_program(layout: Layout, line: str, decoder: json.JSONDecoder) -> tuple[Any, Any]:
     """The pair of one of :class:`ProgramLines`."""
     if line.startswith("["):
-        (plain,) = json.loads(line, parse_float=numbers)
+        (plain,) = decoder.decode(line)
         return layout.pair(plain, made_again)
-    return layout.pair(_object(line, numbers))
+    return layout.pair(_object(line, decoder))
 
 
 def line_of_dict(layout: Layout, row: Any) -> str | None:
@@ -324,9 +320,9 @@ def _plain_of_program(value: Any) -> Any:
     raise TypeError(f"{show(value)} is no value of JSON")
 
 
-def _object(line: str, numbers: Numbers) -> dict[str, Any]:
+def _object(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
     try:
-        plain: object = json.loads(line, parse_float=numbers)
+        plain: object = decoder.decode(line)
     except (ValueError, RecursionError) as error:
         raise Mismatch("", line, f"a JSON object ({error})") from None
     if not isinstance(plain, dict):

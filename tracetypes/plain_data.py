@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from tracetypes.conformance import conform, construct, in_utc, name_of, zone_named
+from tracetypes.conformance import conform, construct, in_utc, instant_in, name_of
 from tracetypes.record_copies import made_of
 from tracetypes.records import (
     UNIT,
@@ -36,7 +38,19 @@ from tracetypes.records import (
     members_of,
 )
 
-__all__ = ["Make", "decimal_text", "from_plain", "from_text", "made_again", "number_parser", "to_plain"]
+__all__ = [
+    "WHOLE_MICROS",
+    "YEARS",
+    "Make",
+    "decimal_text",
+    "from_plain",
+    "from_text",
+    "in_whole_micros",
+    "json_decoder",
+    "made_again",
+    "one_instant",
+    "to_plain",
+]
 
 
 def to_plain(schema: Schema, value: Any) -> Any:
@@ -86,10 +100,18 @@ class _Number(float):
         return instance
 
 
-def number_parser(schemas: Iterable[Schema]) -> Callable[[str], float] | None:
-    """``parse_float`` of a decoder of JSON for values of these schemas. Where one of them has decimals, it keeps the
-    digits of numbers; else None."""
-    return _Number if any(contains(schema, DecimalOf) for schema in schemas) else None
+class _Constant(float):
+    """NaN or an infinity that stands in JSON by its name. An infinity of another class is a numeral that is too large."""
+
+
+_CONSTANTS: Final = {name: _Constant(name) for name in ("NaN", "Infinity", "-Infinity")}
+_DECODER: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__)
+_DECODER_WITH_DIGITS: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__, parse_float=_Number)
+
+
+def json_decoder(schemas: Iterable[Schema]) -> json.JSONDecoder:
+    """The decoder of JSON for values of these schemas. Where one of them has decimals, it keeps the digits of numbers."""
+    return _DECODER_WITH_DIGITS if any(contains(schema, DecimalOf) for schema in schemas) else _DECODER
 
 
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
@@ -108,6 +130,15 @@ def _decimal_of(schema: DecimalOf, plain: object, path: str) -> Decimal:
 _LONGEST: Final = 1000
 
 
+WHOLE_MICROS: Final = 'datetime of whole microseconds (times="truncate" of the source cuts off what is behind them)'
+YEARS: Final = "datetime of the years 1 to 9999 in UTC"
+
+
+def one_instant(zone: str) -> str:
+    """What a time without a zone must be."""
+    return f"datetime that names one instant in {zone}, where the clocks change then"
+
+
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -122,6 +153,10 @@ def from_plain(schema: Schema, plain: Any, path: str = "", make: Make = construc
         case Float():
             if isinstance(plain, str) and plain in _SPECIAL:
                 return _SPECIAL[plain]
+            if isinstance(plain, int) and not isinstance(plain, bool):
+                return _nearest(plain, path)
+            if isinstance(plain, float) and math.isinf(plain) and not isinstance(plain, _Constant):
+                raise Mismatch(path, plain, f"float up to {sys.float_info.max:g}, or the text \"Infinity\"")
             return conform(schema, plain, path)
         case Bytes():
             if isinstance(plain, bytes):
@@ -131,11 +166,11 @@ def from_plain(schema: Schema, plain: Any, path: str = "", make: Make = construc
                     return base64.b64decode(plain, validate=True)
                 except ValueError:
                     pass
-        case Timestamp(zone):
+        case Timestamp():
             if isinstance(plain, dt.datetime):
                 return conform(schema, plain, path)
             if isinstance(plain, str):
-                return _time_of(plain, path, zone)
+                return _time_of(schema, plain, path)
         case Date():
             if isinstance(plain, dt.date):
                 return conform(schema, plain, path)
@@ -192,20 +227,46 @@ class _Missing:
         return "missing"
 
 
-def _time_of(text: str, path: str, zone: str | None) -> dt.datetime:
+def _nearest(number: int, path: str) -> float:
+    """The float that a numeral without a point stands for."""
+    try:
+        return float(number)
+    except OverflowError:
+        raise Mismatch(path, number, "float") from None
+
+
+_FINER: Final = re.compile(r"[.,]\d{6}\d*[1-9]", re.ASCII)
+_FINER_OFFSET: Final = re.compile(r"[+-]\d\d:?\d\d:?\d\d[.,]\d{6}\d*[1-9]", re.ASCII)
+
+
+def in_whole_micros(text: str, *, truncated: bool = False) -> bool:
+    """Whether a time in ISO 8601 has no digit behind the microseconds but zeros. ``truncated``: or whether the digits can be cut
+    off, which moves the time towards the past."""
+    return len(text) < _FINEST or (_FINER_OFFSET if truncated else _FINER).search(text) is None
+
+
+_FINEST: Final = len("20180101T000000.0000000")
+
+
+def _time_of(schema: Timestamp, text: str, path: str) -> dt.datetime:
+    zone = schema.zone
     try:
         value = dt.datetime.fromisoformat(text)
     except ValueError:
         raise Mismatch(path, text, "datetime in ISO 8601") from None
+    if not in_whole_micros(text, truncated=schema.truncated):
+        raise Mismatch(path, text, WHOLE_MICROS)
     if value.tzinfo is not None:
         return in_utc(value, path)
     if zone is None:
         raise Mismatch(path, text, "datetime with a time zone (e.g. a trailing Z, or zone= of the source's format)")
-    here = value.replace(tzinfo=zone_named(zone))
-    first, last = (in_utc(here.replace(fold=fold), path) for fold in (0, 1))
-    if first != last:
-        raise Mismatch(path, text, f"datetime that names one instant in {zone}, where the clocks change then")
-    return first
+    try:
+        instant = instant_in(zone, value)
+    except OverflowError:
+        raise Mismatch(path, text, YEARS) from None
+    if instant is None:
+        raise Mismatch(path, text, one_instant(zone))
+    return instant
 
 
 def from_text(schema: Schema, text: str, path: str = "") -> Any:
@@ -237,8 +298,8 @@ def from_text(schema: Schema, text: str, path: str = "") -> Any:
                 except ValueError:
                     pass
                 else:
-                    if math.isfinite(value) or "e" in text.lower():
-                        return conform(schema, value, path)
+                    if math.isfinite(value):
+                        return value
         case Boolean():
             if text in ("true", "True"):
                 return True

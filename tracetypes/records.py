@@ -124,9 +124,10 @@ class Bytes:
 @attrs.frozen
 class Timestamp:
     """An aware ``datetime``, kept in UTC with microseconds. ``zone``: the zone of texts without one. None: such texts
-    do not fit."""
+    do not fit. ``truncated``: digits behind the microseconds are cut off; otherwise they do not fit."""
 
     zone: str | None = None
+    truncated: bool = False
 
 
 @attrs.frozen

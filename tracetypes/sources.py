@@ -15,6 +15,7 @@ from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, micros_from
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import Headers, Row, checked_key, record_parser
+from tracetypes.plain_data import WHOLE_MICROS, in_whole_micros
 from tracetypes.records import Mismatch, Unit, show
 from tracetypes.rejects import Rejected
 from tracetypes.schemas import schema_of
@@ -132,10 +133,16 @@ def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, byt
 def _time(raw: bytes | None, unit: TimeUnit) -> int:
     """The time in a header: a number in the unit of the source's markers, or an instant in ISO 8601."""
     text = (raw or b"").decode("utf-8", "backslashreplace")
-    for kind in (int, float, dt.datetime.fromisoformat):
+    for kind in (int, float, _instant):
         try:
             time = kind(text)
         except ValueError:
             continue
         return micros_from(time, unit)
     raise ValueError(f"{text!r} is no time")
+
+
+def _instant(text: str) -> dt.datetime:
+    if not in_whole_micros(text):
+        raise ValueError(WHOLE_MICROS)
+    return dt.datetime.fromisoformat(text)

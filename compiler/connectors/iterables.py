@@ -11,16 +11,15 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
+from tracetypes.compiler.connectors.fitted_columns import Conversion
 from tracetypes.compiler.connectors.line_streams import Lines
-from tracetypes.compiler.connectors.parquet import check_columns, converted
+from tracetypes.compiler.connectors.parquet import check_columns
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, line_of
-from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.text import ParsedRows
+from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
-from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 from tracetypes.records import Schema, UnitValue
@@ -134,23 +133,17 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
     where = f"source {leaf.source.name!r}: a table of it"
     zone = leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
 
+    conversion = Conversion(zone, leaf.layout.truncated)
+
     def column(table: Any, name: str, schema: Schema) -> Any:
         if isinstance(schema, UnitValue) or name not in table.column_names:
             return pa.nulls(table.num_rows, arrow_type(schema))
-        whole = in_one_piece(table.column(name))
-        try:
-            return converted(whole, schema, zone)
-        except pa.ArrowException as error:
-            raise RunError(
-                "TT203",
-                f"{where}: the column {name!r} cannot be read as {name_of(schema)}: {error}",
-                fix="give values of the field's type",
-            ) from error
+        return in_one_piece(table.column(name))
 
     def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
         for table in _together([part.body.table for part in parts]):
             check_columns(leaf.layout, table.schema, lambda _: zone, where)
-            columns = tuple(column(table, name, schema) for name, schema in leaf.layout.columns)
-            yield from take(ParsedRows(columns, table.num_rows))
+            columns = [column(table, name, schema) for name, schema in leaf.layout.columns]
+            yield from take(fitted_rows(leaf.layout, columns, conversion, where))
 
     return rows

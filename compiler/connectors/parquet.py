@@ -1,9 +1,8 @@
-"""Columns of Parquet files as columns of a schema: which types fit, and how they are converted. The first file of a
-source and later ones follow the same rules.
+"""Columns of Parquet files: which of their types fit a schema. The first file of a source and later ones follow the same rules.
 
-A column may be narrower than the schema, or wider if no value is lost: 32 bits, unsigned integers, decimals without digits
-behind the point, nanoseconds that are whole microseconds, categories, lists of one length, nothing but nulls. The fields of a
-struct match by name, as those of a JSON object do. Times without a zone need a zone that the source declares. INT96 has
+A column may be narrower than the schema, or wider: 32 bits, unsigned integers, decimals, integers for floats, nanoseconds,
+categories, lists of one length, nothing but nulls. Which values of it fit is said elsewhere (:mod:`.fitted_columns`). The fields
+of a struct match by name, as those of a JSON object do. Times without a zone need a zone that the source declares. INT96 has
 instants in UTC.
 """
 
@@ -13,10 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Kafka, Layout, Parquet
@@ -40,12 +37,12 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["check_columns", "check_file", "converted", "misfit", "open_parquet", "parts_of", "zone_of"]
+__all__ = ["check_columns", "check_file", "has_int96", "misfit", "open_parquet", "parts_of", "zone_of"]
 
 
 def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
     """A file. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
+    return pq.ParquetFile(path, **{"coerce_int96_timestamp_unit": "us", **options})
 
 
 def check_columns(
@@ -76,10 +73,15 @@ def check_file(
     check_columns(layout, file.schema_arrow, lambda name: zone_of(file, name, format), where, besides)
 
 
+def has_int96(file: pq.ParquetFile, name: str) -> bool:
+    """Whether a column is of times of the old kind, or has some inside."""
+    columns = map(file.schema.column, range(len(file.schema)))
+    return any(c.physical_type == "INT96" and c.path.split(".")[0] == name for c in columns)
+
+
 def zone_of(file: pq.ParquetFile, name: str, format: Format | Kafka | None) -> str | None:
     """The zone of times in a column for which the file has none. INT96 is in UTC whatever the source declares."""
-    columns = map(file.schema.column, range(len(file.schema)))
-    if any(c.physical_type == "INT96" and c.path.split(".")[0] == name for c in columns):
+    if has_int96(file, name):
         return "UTC"
     return format.zone if isinstance(format, Parquet) else None
 
@@ -97,13 +99,13 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
         case Boolean():
             fits = pa.types.is_boolean(actual)
         case Integer() | Unsigned():
-            fits = pa.types.is_integer(actual) or (pa.types.is_decimal(actual) and actual.scale == 0)
+            fits = pa.types.is_integer(actual) or pa.types.is_decimal(actual)
         case DecimalOf():
             fits = pa.types.is_decimal(actual)
         case LiteralOf(item, _) | EnumOf(_, item):
             return misfit(actual, item, zone)
         case Float():
-            fits = pa.types.is_floating(actual)
+            fits = pa.types.is_floating(actual) or pa.types.is_integer(actual)
         case String():
             fits = pa.types.is_string(actual) or pa.types.is_large_string(actual) or pa.types.is_string_view(actual)
         case Bytes():
@@ -172,50 +174,3 @@ def _misfit_of_struct(actual: Any, schema: Record | OneOf, zone: str | None) -> 
     if isinstance(schema, OneOf) and not {name for name, _ in parts} & set(names):
         return f"{actual}, expected {name_of(schema)}", "write the file with a field for each class of the union"
     return None
-
-
-def converted(column: Any, schema: Schema, zone: str | None) -> Any:
-    """A column without :func:`misfit` as an array of the schema's type. Raises :class:`pyarrow.ArrowException` if a
-    value would change."""
-    target, actual = arrow_type(schema), column.type
-    match schema:
-        case _ if actual == target:
-            return column
-        case _ if pa.types.is_null(actual):
-            return pa.nulls(len(column), target)
-        case UnitValue():
-            return pa.nulls(len(column), target)
-        case _ if pa.types.is_dictionary(actual):
-            return converted(column.dictionary_decode(), schema, zone)
-        case _ if pa.types.is_run_end_encoded(actual):
-            return converted(pc.run_end_decode(column), schema, zone)
-        case _ if isinstance(actual, pa.BaseExtensionType):
-            return converted(column.storage, schema, zone)
-        case Optional(item):
-            return converted(column, item, zone)
-        case Timestamp() if pa.types.is_timestamp(actual) and actual.tz is None:
-            if zone is None:
-                raise pa.ArrowInvalid("times without a zone")
-            return pc.assume_timezone(column.cast(pa.timestamp("us")), zone).cast(target)
-        case ListOf() if not (pa.types.is_list(actual) or pa.types.is_large_list(actual)):
-            return converted(column.cast(pa.large_list(actual.value_type)), schema, zone)
-        case ListOf(item):
-            lengths = column.value_lengths().fill_null(0).cast(pa.int32())
-            offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
-            values = converted(column.flatten(), item, zone)
-            return pa.ListArray.from_arrays(offsets, values, type=target, mask=column.is_null())
-        case Record() | OneOf():
-            return _struct(column, schema, zone)
-        case _:
-            return column.cast(target)
-
-
-def _struct(column: Any, schema: Record | OneOf, zone: str | None) -> Any:
-    """A struct with the fields of a record, by name. One that the file lacks is null."""
-    target = arrow_type(schema)
-    there = {part.name: values for part, values in zip(column.type, column.flatten(), strict=True)}
-    parts = [
-        converted(there[name], inner, zone) if name in there else pa.nulls(len(column), arrow_type(inner))
-        for name, inner in parts_of(schema)
-    ]
-    return pa.StructArray.from_arrays(parts, fields=list(target), mask=column.is_null())

@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
-from tracetypes.compiler.connectors.parquet import check_file, converted, open_parquet, zone_of
+from tracetypes.compiler.connectors.fitted_columns import (
+    Conversion,
+    Fitted,
+    Misfits,
+    always_fits,
+    in_range,
+    lost_digits,
+)
+from tracetypes.compiler.connectors.parquet import check_file, has_int96, open_parquet, zone_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
 from tracetypes.conformance import name_of
@@ -29,6 +37,9 @@ class Table(Protocol):
 
     def column(self, at: int, /) -> Any:
         """An Arrow array of the layout's type."""
+
+    def misfits(self, at: int, /) -> Misfits | None:
+        """The rows of a column with values that do not fit the layout, which are null in the array. None for no row."""
 
 
 def with_dictionaries(path: str, leaf: FromSource) -> pq.ParquetFile:
@@ -65,8 +76,10 @@ class RowGroup:
         about = coded.metadata.row_group(group)
         self.num_rows: int = about.num_rows
         self.bytes: int = about.total_byte_size
-        self.names = set(coded.schema_arrow.names)
+        self.types = {field.name: field.type for field in coded.schema_arrow}
+        self.truncated = leaf.layout.truncated
         self.read: dict[int, Any] = {}
+        self.unfit: dict[int, Misfits] = {}
 
     def column(self, at: int) -> Any:
         """A column of the layout. A column that the file lacks is null. Text may be dictionary-encoded."""
@@ -74,28 +87,66 @@ class RowGroup:
             name, schema = self.columns[at]
             if name in self.constants and not isinstance(schema, UnitValue):
                 self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
-            elif name in self.names and not isinstance(schema, UnitValue):
-                self.read[at] = self.cast(name, schema)
+            elif name in self.types and not isinstance(schema, UnitValue):
+                self.read[at] = self.cast(at)
             else:
                 self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
         return self.read[at]
 
-    def cast(self, name: str, schema: Schema) -> Any:
-        """A column in the Arrow type of the layout, which it fits."""
+    def misfits(self, at: int) -> Misfits | None:
+        """The rows of a column with values that do not fit the layout. Statistics may show that there are none."""
+        name, schema = self.columns[at]
+        if name in self.constants or name not in self.types or self.surely_fits(name, schema):
+            return None
+        if at not in self.read:
+            self.column(at)
+        return self.unfit.get(at)
+
+    def surely_fits(self, name: str, schema: Schema) -> bool:
+        """Whether the type of a column, or its statistics, show that all values fit."""
+        actual = self.types[name]
+        if always_fits(actual, schema):
+            return True
+        column = self.about(name)
+        if column is None or column.physical_type not in ("INT32", "INT64"):
+            return False
+        statistics = column.statistics
+        if statistics is None or not statistics.has_min_max:
+            return False
+        return in_range(actual, schema, statistics.min_raw, statistics.max_raw)
+
+    def cast(self, at: int) -> Any:
+        """A column in the Arrow type of the layout. Values that do not fit are noted."""
+        name, schema = self.columns[at]
         where = f"{self.path}: the column {name!r}"
         try:
             file = self.coded if self.repeats(name) else self.plain()
             whole = in_one_piece(file.read_row_group(self.group, columns=[name], use_threads=False).column(name))
             target = arrow_type(schema)
-            if whole.type == target or whole.type == pa.dictionary(pa.int32(), target):
+            if whole.type == pa.dictionary(pa.int32(), target):
                 return whole
-            return converted(whole, schema, zone_of(file, name, self.format))
+            conversion = Conversion(zone_of(file, name, self.format), self.truncated)
+            fitted = conversion.of(whole, schema)
+            if not self.truncated and has_int96(file, name):
+                fitted = self.with_digits(name, whole, fitted)
+            if fitted.unfit is not None:
+                self.unfit[at] = Misfits(name, whole, schema, conversion, fitted.unfit)
+            return fitted.array
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT203",
                 f"{where} cannot be read as {name_of(schema)}: {error}",
                 fix="write the file with values of the field's type, then run again to go on",
             ) from error
+
+    def with_digits(self, name: str, coarse: Any, fitted: Fitted) -> Fitted:
+        """A column of INT96 as microseconds, with the rows that have digits behind them."""
+        with open_parquet(self.path, coerce_int96_timestamp_unit="ns") as file:
+            fine = in_one_piece(file.read_row_group(self.group, columns=[name], use_threads=False).column(name))
+        lost = lost_digits(coarse, fine)
+        if lost is None or not lost.any():
+            return fitted
+        return Fitted(fitted.array, lost if fitted.unfit is None else lost | fitted.unfit)
 
     def is_whole(self, at: int) -> bool:
         """Whether the statistics of the file show that a column, not read yet, has no null."""
@@ -145,6 +196,10 @@ class RowGroups:
                 columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in columns]
             self.read[at] = pa.concat_arrays(columns)
         return self.read[at]
+
+    def misfits(self, at: int) -> Misfits | None:
+        """Those of the first row group with any."""
+        return next((found for part in self.parts if (found := part.misfits(at)) is not None), None)
 
     def is_whole(self, at: int) -> bool:
         """As in :class:`RowGroup`."""

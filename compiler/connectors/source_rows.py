@@ -19,8 +19,9 @@ from tracetypes.compiler.columns.column import Columns as KeyColumns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.pending_take import array_of
+from tracetypes.compiler.connectors.fitted_columns import Conversion, Misfits
 from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroups, Table
-from tracetypes.compiler.connectors.text import Dialect, chunks_of
+from tracetypes.compiler.connectors.text import Dialect, ParsedRows, chunks_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk, in_order, inside
 from tracetypes.compiler.runtime.flows import Inputs, fit_key, read_by
@@ -28,6 +29,8 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.conformance import construct, name_of
+from tracetypes.errors import RunError
+from tracetypes.formats import Layout
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.parsing import Row
 from tracetypes.record_classes import stores_only
@@ -52,7 +55,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["Columns", "R", "in_columns", "parsed_row", "row_taker", "taker"]
+__all__ = ["Columns", "R", "fitted_rows", "in_columns", "parsed_row", "row_taker", "taker"]
 
 
 R = TypeVar("R")
@@ -88,6 +91,24 @@ def taker(
     return take
 
 
+def fitted_rows(layout: Layout, columns: Sequence[Any], conversion: Conversion, where: str) -> ParsedRows:
+    """Arrow arrays whose types have no ``misfit``, as columns of a layout. Raises :class:`RunError` ``TT203``."""
+    arrays, unfit = [], {}
+    for at, ((name, schema), column) in enumerate(zip(layout.columns, columns, strict=True)):
+        try:
+            fitted = conversion.of(column, schema)
+        except pa.ArrowException as error:
+            raise RunError(
+                "TT203",
+                f"{where}: the column {name!r} cannot be read as {name_of(schema)}: {error}",
+                fix="give values of the field's type",
+            ) from error
+        arrays.append(fitted.array)
+        if fitted.unfit is not None:
+            unfit[at] = Misfits(name, column, schema, conversion, fitted.unfit)
+    return ParsedRows(tuple(arrays), len(columns[0]), unfit)
+
+
 def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Table], Iterator[TakenRow]]:
     """Takes rows one by one."""
     layout = leaf.layout
@@ -106,12 +127,17 @@ def row_taker(leaf: FromSource, read: Callable[[Any, Any], Row]) -> Callable[[Ta
     def take(table: Table) -> Iterator[TakenRow]:
         count = table.num_rows
         columns = [table.column(at) for at in range(len(schemas))]
+        misfits = {names[at]: found for at in range(len(schemas)) if (found := table.misfits(at)) is not None}
 
         def show(row: int) -> str:
             cells = {name: column[row].as_py() for name, column in zip(names, columns, strict=True)}
+            cells.update((name, found.shown(row)) for name, found in misfits.items() if found.unfit[row])
             return json.dumps(cells, ensure_ascii=False, default=str)
 
         bad: dict[int, str] = {}
+        for found in misfits.values():
+            for row in found.rows:
+                bad.setdefault(row, found.reason(row))
         for name, schema, column in zip(names, schemas, columns, strict=True):
             for row in range(count) if has_gaps(schema, column) else ():
                 if row not in bad and has_gaps(schema, column.slice(row, 1)):
@@ -190,6 +216,8 @@ class Columns:
     def chunk(self, table: Table) -> Chunk | None:
         """The chunk of columns. None if a row of them might be rejected."""
         value = self.value
+        if any(table.misfits(at) is not None for at in range(len(self.leaf.layout.columns))):
+            return None
         in_file = table if isinstance(table, RowGroup | RowGroups) else None
         for at in self.whole:
             if not (in_file is not None and in_file.is_whole(at)) and table.column(at).null_count:
@@ -246,27 +274,35 @@ class Columns:
             raise Undefined(0)
         if self.verifier is not None:
             self.verifier.function(self.leaf, "time", self.how.time, self.time, inputs, column, table.num_rows)
-        factor, bound = MICROS[self.how.unit], 2**61
+        factor = MICROS[self.how.unit]
         values = column.values
         match column.kind:
             case Timestamp():
-                return values, in_order(values), 1
+                ordered = in_order(values)
+                self.need_blocks(values, ordered)
+                return values, ordered, 1
             case Integer():
                 ordered = in_order(values)
-                if len(values):
-                    least, most = (values[0], values[-1]) if ordered else (values.min(), values.max())
-                    if max(-int(least), int(most)) > bound // factor:
-                        raise Undefined(0)
+                self.need_blocks(values, ordered, factor)
                 return values, ordered, factor
             case Float():
                 if not np.isfinite(values).all():
                     raise Undefined(0)
                 times = np.rint(values * factor)
-                if len(times) and np.abs(times).max() > bound:
+                if len(times) and np.abs(times).max() > 2**61:
                     raise Undefined(0)
                 micros = times.astype(np.int64)
-                return micros, in_order(micros), 1
+                ordered = in_order(micros)
+                self.need_blocks(micros, ordered)
+                return micros, ordered, 1
             case _:
+                raise Undefined(0)
+
+    def need_blocks(self, values: Any, ordered: bool, factor: int = 1) -> None:
+        """Raises :class:`Undefined` if a time has no block, so that its row is a reject. ``factor``: microseconds in a unit."""
+        if len(values):
+            least, most = (values[0], values[-1]) if ordered else (values.min(), values.max())
+            if not self.how.has_block(int(least) * factor, int(most) * factor):
                 raise Undefined(0)
 
 

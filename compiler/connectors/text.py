@@ -6,21 +6,22 @@ cells, and no record is made. A row that does not fit is read by itself, like an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from itertools import compress
-from json import JSONDecoder
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.connectors.fitted_columns import Misfits
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.formats import Layout
 from tracetypes.parsing import value_of_cell
-from tracetypes.plain_data import from_plain, number_parser
+from tracetypes.plain_data import from_plain, json_decoder
 from tracetypes.records import Boolean, EnumOf, Float, Integer, LiteralOf, Mismatch, Optional, Schema, String
 
 __all__ = [
@@ -59,20 +60,24 @@ Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
 def json_scan(schemas: Iterable[Schema]) -> Scan:
     """The scan of objects with fields of these schemas."""
-    return JSONDecoder(parse_float=number_parser(schemas)).scan_once  # type: ignore[attr-defined, no-any-return]
-
+    return json_decoder(schemas).scan_once  # type: ignore[attr-defined, no-any-return]
 
 
 @attrs.define
 class ParsedRows:
-    """Rows as columns of a layout."""
+    """Rows as columns of a layout. ``unfit``: the misfits of a column, by its number."""
 
     columns: tuple[Any, ...]
     num_rows: int
+    unfit: Mapping[int, Misfits] = attrs.field(factory=dict)
 
     def column(self, at: int, /) -> Any:
         """An Arrow array of the layout's type."""
         return self.columns[at]
+
+    def misfits(self, at: int, /) -> Misfits | None:
+        """The rows of a column with values that do not fit; they are null in the array."""
+        return self.unfit.get(at)
 
 
 @attrs.frozen
@@ -215,7 +220,12 @@ def fit_of_json(schema: Schema) -> Fit:
     if isinstance(bare, LiteralOf | EnumOf):
         return _fit_of_choices(lambda cell: from_plain(schema, cell))
     exact = {_EXACT.get(type(bare)), type(None) if isinstance(schema, Optional) else None}
-    return Fit(lambda cells: cells if set(map(type, cells)) <= exact else None, lambda cell: from_plain(schema, cell))
+    infinite = (math.inf, -math.inf) if isinstance(bare, Float) else ()  # a numeral that is too large
+
+    def quick(cells: list[Any]) -> list[Any] | None:
+        return cells if set(map(type, cells)) <= exact and not any(one in cells for one in infinite) else None
+
+    return Fit(quick, lambda cell: from_plain(schema, cell))
 
 
 _CHOICES = {str, int, type(None)}

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.fitted_columns import Conversion
 from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
-from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
@@ -206,10 +207,12 @@ class ColumnScan(Scan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """The splits, from the batches as they come."""
-        take = taker(self.leaf, read, self.verifier)
+        take, layout = taker(self.leaf, read, self.verifier), self.leaf.layout
+        conversion, where = Conversion(None, layout.truncated), f"source {self.leaf.source.name!r}: a file"
 
         def taken(batch: pa.RecordBatch) -> Iterator[TakenRow | Chunk]:
-            for one in take(batch):
+            columns = [batch.column(at) for at in range(len(layout.columns))]
+            for one in take(fitted_rows(layout, columns, conversion, where)):
                 if self.native and isinstance(one, Chunk):
                     emitted, undefined = batch.column("_emitted"), batch.column("_undefined")
                     if not pc.any(undefined).as_py():
