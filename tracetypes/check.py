@@ -11,7 +11,7 @@ import datetime as dt
 import math
 import re
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, TypeVar, Union, assert_never, get_args, get_origin
@@ -44,7 +44,26 @@ from tracetypes.nodes import (
     Split,
     title,
 )
-from tracetypes.records import ListOf, OneOf, Optional, Record, Schema, String, Unit, UnitValue, show
+from tracetypes.records import (
+    Boolean,
+    Date,
+    DecimalOf,
+    EnumOf,
+    Float,
+    Integer,
+    ListOf,
+    LiteralOf,
+    OneOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    Unit,
+    UnitValue,
+    Unsigned,
+    show,
+)
 from tracetypes.redaction import conceal
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.shipping import try_to_ship
@@ -600,7 +619,26 @@ class _Checker:
             for name in dict.fromkeys(extra):
                 if [*names, *extra].count(name) > 1:
                     self.refuse("TT119", node, f"two columns named {name!r}", "distinct columns", "choose another name")
+            self.folders(node, {**dict(layout.columns), **dict.fromkeys(extra)})
             self.flat(node, edge)
+
+    def folders(self, node: Sink, columns: Mapping[str, Schema | None]) -> None:
+        """The columns that are folders. ``columns``: all of the sink; None for the time of a marker and for a position."""
+        names = node.partition_by
+        there = ", ".join(map(repr, columns))
+        for name in dict.fromkeys(names):
+            schema = columns.get(name)
+            bare = schema.item if isinstance(schema, Optional) else schema
+            if name not in columns or names.count(name) > 1:
+                found, wanted = f"partition_by={list(names)!r}", f"columns of the sink, each once: {there}"
+                self.refuse("TT119", node, found, wanted, "name columns of the key and the value, or the marker's")
+            elif bare is not None and not isinstance(bare, _FOLDERS):
+                found = f"partition_by={name!r} on a column of {name_of(bare)}"
+                wanted = "a number, a text, a truth value, a time, a day, or one of some values"
+                self.refuse("TT119", node, found, wanted, "partition by another column, or add one with map_values")
+        if names and set(columns) <= set(names):
+            found = f"partition_by={list(names)!r}, which are all columns"
+            self.refuse("TT119", node, found, "a column that the files have", "leave one out")
 
     def flat(self, node: Source | Sink, edge: EdgeType) -> None:
         if not isinstance(node.format, Csv | TextLines):
@@ -762,6 +800,10 @@ def _variables(annotation: Any) -> Any:
     if isinstance(annotation, TypeVar):
         return annotation
     return next(iter(getattr(annotation, "__parameters__", ()) or ()), None) if get_args(annotation) else None
+
+
+_FOLDERS: Final = (Boolean, Integer, Unsigned, Float, DecimalOf, String, Date, Timestamp, LiteralOf, EnumOf)
+"""Schemas whose values are names of folders."""
 
 
 def _nested(schema: Schema) -> bool:

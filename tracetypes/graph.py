@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import attrs
@@ -286,12 +286,14 @@ class Dataflow:
         marker: str | None = None,
         position: str | None = None,
         format: Format | Kafka | None = None,
+        partition_by: str | Sequence[str] = (),
     ) -> None:
         """Add a sink of this name for a stream.
 
         ``marker``: the name of an additional column with the time of the marker that ended the item's block.
         ``position``: the name of an additional column with the position of the item (from 0) among those of its key and
-        block, on ordered streams only.
+        block, on ordered streams only. ``partition_by``: the columns that become folders ``NAME=VALUE`` of the files, or
+        partitions of a Delta table; the outermost one first.
         """
         self._add(
             Sink(
@@ -302,6 +304,7 @@ class Dataflow:
                 marker=marker,
                 position=position,
                 format=format,
+                partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
             )
         )
 

@@ -6,13 +6,14 @@ import datetime as dt
 import enum
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 
-from tracetypes.conformance import key_problem, name_of
+from tracetypes.conformance import conform, key_problem, name_of
 from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
@@ -39,6 +40,7 @@ from tracetypes.records import (
 )
 
 __all__ = [
+    "NOTHING",
     "Headers",
     "Row",
     "cell_splitter",
@@ -48,6 +50,7 @@ __all__ = [
     "line_of_dict",
     "may_be_none",
     "of_bytes",
+    "plain_values",
     "record_parser",
     "record_writer",
     "rows_of_text",
@@ -56,6 +59,9 @@ __all__ = [
     "to_bytes",
     "value_of_cell",
 ]
+
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -74,37 +80,63 @@ class Row:
 
 
 def text_parser(
-    format: Csv | JsonLines | TextLines, layout: Layout, header: Sequence[str] | None
+    format: Csv | JsonLines | TextLines,
+    layout: Layout,
+    header: Sequence[str] | None,
+    outside: Mapping[str, Any] = NOTHING,
 ) -> Callable[[str], tuple[Any, Any]]:
-    """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file."""
+    """A function from a line to a pair; it raises :class:`Mismatch`. ``header``: the columns of the current file. ``outside``:
+    the values of columns that come from elsewhere if a row lacks them."""
     layout = layout.zoned(format.zone)
     if isinstance(format, JsonLines):
         decoder = json_decoder(schema for _, schema in layout.columns)
         if isinstance(format, ProgramLines):
             return lambda line: _pair_of_program(layout, line, decoder)
+        if outside:
+            defaults = plain_values(layout, outside)
+            return lambda line: layout.pair(defaults | _object(line, decoder))
         return lambda line: layout.pair(_object(line, decoder))
     if isinstance(format, TextLines):
         ((name, _),) = layout.columns
         return lambda line: layout.pair({name: line})
-    cells_of, build = cell_splitter(format, layout, header), _builder(layout)
+    cells_of, build = cell_splitter(format, layout, header, outside), _builder(layout)
+    given = {name: outside[name] for name in set(outside) - set(_names(format, layout, header))}
     columns = layout.columns
 
     def parse(line: str) -> tuple[Any, Any]:
         cells = zip(columns, cells_of(line), strict=True)
-        return build([value_of_cell(schema, cell, f".{name}") for (name, schema), cell in cells])
+        return build(
+            [
+                conform(schema, given[name], f".{name}") if name in given else value_of_cell(schema, cell, f".{name}")
+                for (name, schema), cell in cells
+            ]
+        )
 
     return parse
 
 
+def plain_values(layout: Layout, outside: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of columns as JSON has them. None is null."""
+    schemas = dict(layout.columns)
+    return {name: None if value is None else to_plain(schemas[name], value) for name, value in outside.items()}
+
+
+def _names(format: Csv, layout: Layout, header: Sequence[str] | None) -> Sequence[str]:
+    """The columns of a file."""
+    return header if header is not None else format.columns or [name for name, _ in layout.columns]
+
+
 def cell_splitter(
-    format: Csv, layout: Layout, header: Sequence[str] | None
+    format: Csv, layout: Layout, header: Sequence[str] | None, outside: Collection[str] = ()
 ) -> Callable[[str], list[str | None]]:
     """A function from a record to its cells, in the order of the layout's columns; it raises :class:`Mismatch`. None: a column
-    that the file lacks, or nothing (the text for None) in a column that may be None."""
-    names = list(header if header is not None else format.columns or [name for name, _ in layout.columns])
+    that the file lacks, or nothing (the text for None) in a column that may be None. ``outside``: columns that come from
+    elsewhere if the file lacks them."""
+    names = list(_names(format, layout, header))
+    given = set(outside) - set(names)
     position = {name: at for at, name in enumerate(names)}
     places = [position.get(name) for name, _ in layout.columns]
-    absent = [one for one in layout.columns if one[0] not in position and not may_be_none(one[1])]
+    absent = [one for one in layout.columns if one[0] not in {*position, *given} and not may_be_none(one[1])]
     nullable = [at for at, (_, schema) in enumerate(layout.columns) if may_be_none(schema)]
     required = [at for at in range(len(places)) if at not in nullable]
     separator, width, null = format.separator, len(names), format.null
@@ -346,10 +378,12 @@ def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:
     return build
 
 
-def header_problem(format: Csv, layout: Layout, header: Sequence[str], where: str) -> RunError | None:
-    """The error for a file whose header lacks a column of the record, or None."""
+def header_problem(
+    format: Csv, layout: Layout, header: Sequence[str], where: str, outside: Collection[str] = ()
+) -> RunError | None:
+    """The error for a file whose header lacks a column of the record, or None. ``outside``: columns that come from elsewhere."""
     for name, schema in layout.columns:
-        if name not in header and not isinstance(schema, Optional):
+        if name not in header and name not in outside and not isinstance(schema, Optional):
             return RunError(
                 "TT203",
                 f"{where} has no column {name!r}; it has {', '.join(map(repr, header)) or 'no columns'}",
@@ -375,8 +409,11 @@ def split_header(format: Csv, record: str) -> list[str]:
         raise RunError("TT203", f"the header of a file: {error}", fix="quote whole names, or none") from None
 
 
-def rows_of_text(format: Csv | JsonLines | TextLines, layout: Layout, text: bytes) -> Iterator[tuple[Any, Any] | Mismatch]:
-    """The pair of each row of a whole file of text, or why it is none. Raises :class:`RunError` ``TT203``."""
+def rows_of_text(
+    format: Csv | JsonLines | TextLines, layout: Layout, text: bytes, outside: Mapping[str, Any] = NOTHING
+) -> Iterator[tuple[Any, Any] | Mismatch]:
+    """The pair of each row of a whole file of text, or why it is none. ``outside`` as of :func:`text_parser`. Raises
+    :class:`RunError` ``TT203``."""
     header: Sequence[str] | None = None
     text = text.removeprefix("\ufeff".encode())
     if not isinstance(format, Csv):
@@ -388,7 +425,7 @@ def rows_of_text(format: Csv | JsonLines | TextLines, layout: Layout, text: byte
         header = format.columns or next(
             (split_header(format, raw.decode("utf-8", "replace")) for raw, _ in records if not is_blank(format, raw)), []
         )
-    parse = text_parser(format, layout, header)
+    parse = text_parser(format, layout, header, outside)
     for raw, is_sound in records:
         if is_blank(format, raw, None if header is None else len(header)):
             continue

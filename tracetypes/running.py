@@ -21,7 +21,7 @@ import json
 import os
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack
@@ -344,14 +344,23 @@ class Run:
 
 
 def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
-    """The rows of a file, or of the files of an output directory in the order of their names, as records. For tests.
+    """The rows of a file, or of the files of an output directory and its folders ``NAME=VALUE`` in the order of their names, as
+    records. For tests.
     The ending decides the format: CSV, JSON lines or Parquet. Raises :class:`RunError` ``TT208``."""
     place = Path(path)
     if not place.exists():
         raise RunError("TT208", f"{place} does not exist", fix="give a file, or the output directory of a run")
-    files = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
-    files = [one for one in files if not one.name.startswith(("_", "."))]
+    files = [one for one in _files_of(place) if not one.name.startswith(("_", "."))] if place.is_dir() else [place]
     return [value for file in files for value in _rows_of(file, record)]
+
+
+def _files_of(directory: Path) -> Iterator[Path]:
+    """The files of an output, and those in its folders."""
+    for one in sorted(directory.iterdir()):
+        if one.is_file():
+            yield one
+        elif "=" in one.name[1:]:
+            yield from _files_of(one)
 
 
 def _rows_of(file: Path, record: type[V]) -> list[V]:
@@ -361,8 +370,11 @@ def _rows_of(file: Path, record: type[V]) -> list[V]:
         return _rows_of_parquet(file, layout)
     with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as content:
         text = content.read()
+    from tracetypes.compiler.connectors.folders import folder_values
+
     rows: list[V] = []
-    for number, pair in enumerate(rows_of_text(format, layout, text), 1):
+    outside = folder_values(str(file.absolute()), layout, format.zone)
+    for number, pair in enumerate(rows_of_text(format, layout, text, outside), 1):
         if isinstance(pair, Mismatch):
             raise RunError("TT208", f"{file}, row {number}: {pair}", fix=f"give rows of {show_type(record)}")
         rows.append(pair[1])
@@ -374,11 +386,16 @@ def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from tracetypes.compiler.columns.arrow import has_choices, has_gaps
+        from tracetypes.compiler.columns.arrow import array, has_choices, has_gaps
         from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
+        from tracetypes.compiler.connectors.folders import folder_values
 
     schema = schema_of_rows(layout)
-    table = pq.read_table(file, columns=[name for name, _ in layout.columns])
+    table = pq.ParquetFile(file).read(columns=[name for name, _ in layout.columns])
+    values = folder_values(str(file.absolute()), layout, None, table.column_names)
+    for name, one in layout.columns:
+        if name in values:
+            table = table.append_column(name, array(one, [values[name]] * table.num_rows))
     for field in schema:
         if field.name not in table.column_names:  # the end and the position of a block, which files do not have
             table = table.append_column(field, pa.array([0] * table.num_rows, field.type))

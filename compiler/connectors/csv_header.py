@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.encodings import as_utf8
 from tracetypes.compiler.connectors.file_splits import BLOCK
+from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.record_blocks import RecordBlocks
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.csv_records import RecordCutter
@@ -42,9 +43,10 @@ def first_record(blocks: Iterable[bytes], format: Csv) -> bytes:
 
 
 def read_header(format: Csv, leaf: FromSource, raw: bytes, where: str) -> Sequence[str]:
-    """The columns in a header. Raises :class:`RunError` ``TT203``."""
+    """The columns in a header. Folders above the file have others. Raises :class:`RunError` ``TT203``."""
     columns = split_header(format, raw.decode("utf-8", "replace"))
-    problem = header_problem(format, leaf.layout, columns, where)
+    outside = folder_texts(where, [name for name, _ in leaf.layout.columns])
+    problem = header_problem(format, leaf.layout, columns, where, outside)
     if problem is not None:
         raise problem
     return columns

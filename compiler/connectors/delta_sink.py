@@ -21,6 +21,7 @@ from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts, another_driver
+from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
@@ -63,6 +64,7 @@ class TableSink:
         self.schema = VisibleColumns(plan.layout, plan.sink, unsigned=False).of(empty).schema
         self.starts: Starts | None = None
         """The starts of the run. Which one writes is the version of a second application transaction."""
+        self.partition_by = list(plan.sink.partition_by)
         self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
 
     @cached_property
@@ -73,7 +75,7 @@ class TableSink:
 
         with self.trouble():
             if not DeltaTable.is_deltatable(str(self.path)):
-                DeltaTable.create(self.path, schema=self.schema, mode="ignore")
+                DeltaTable.create(self.path, schema=self.schema, mode="ignore", partition_by=self.partition_by)
             table = DeltaTable(self.path)
             expected, columns = (
                 {field.name: field.type.to_json().strip('"') for field in one.fields}
@@ -81,11 +83,11 @@ class TableSink:
             )
             partitions = table.metadata().partition_columns
         self.keeps(table)
-        if columns != expected or partitions:
-            parts = f", in partitions by {', '.join(partitions)}" if partitions else ""
+        if columns != expected or partitions != self.partition_by:
+            was, now = _partitions(partitions), _partitions(self.partition_by)
             raise RunError(
                 "TT209",
-                f"{self.path} is a table of {_columns(columns)}{parts}; the sink has {_columns(expected)}",
+                f"{self.path} is a table of {_columns(columns)}{was}; the sink has {_columns(expected)}{now}",
                 fix="write to a table of its own: it is made when there is none",
             )
         return table
@@ -164,9 +166,9 @@ class TableSink:
 
         actions = [
             AddAction(
-                path=file.name,
+                path=file.relative_to(self.path).as_posix(),
                 size=file.stat().st_size,
-                partition_values={},
+                partition_values=folder_texts(str(file.relative_to(self.path)), self.partition_by),
                 modification_time=int(file.stat().st_mtime * 1000),
                 data_change=True,
                 stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
@@ -207,6 +209,10 @@ class TableSink:
             raise RunError(
                 "TT209", f"the table {self.path} cannot be written: {error}", fix="see the cause; run again to go on"
             ) from error
+
+
+def _partitions(columns: Sequence[str]) -> str:
+    return f", in partitions by {', '.join(columns)}" if columns else ""
 
 
 def _columns(columns: Mapping[str, str]) -> str:

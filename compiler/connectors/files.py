@@ -7,6 +7,7 @@ import re
 from pathlib import Path, PurePath
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.errors import RunError
 from tracetypes.records import is_utf8
 
@@ -44,7 +45,7 @@ def files_of(source: str, path: str) -> list[str]:
             fix=f"give an existing file or directory: --input {source}=PATH",
         )
     if local.is_file():
-        if local.name.startswith(("_", ".")) or ":" in local.name:
+        if is_hidden(local.name, folder=False) or ":" in local.name:
             raise RunError(
                 "TT208",
                 f"source {source!r}: Spark does not read files named like {local.name!r}",
@@ -56,7 +57,7 @@ def files_of(source: str, path: str) -> list[str]:
     files = [
         p
         for p in local.rglob("*")
-        if p.is_file() and not any(part.startswith(("_", ".")) for part in p.relative_to(local).parts)
+        if p.is_file() and not is_hidden(p.name, folder=False) and not _lies_hidden(p.relative_to(local))
     ]
     if strange := next((p for p in files if ":" in str(p.relative_to(local))), None):
         raise RunError(
@@ -65,3 +66,7 @@ def files_of(source: str, path: str) -> list[str]:
             fix="rename it: no ':'",
         )
     return [readable_name(str(p)) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
+
+
+def _lies_hidden(path: Path) -> bool:
+    return any(is_hidden(folder, folder=True) for folder in path.parts[:-1])

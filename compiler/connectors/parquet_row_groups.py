@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import arrow_type, in_one_piece
+from tracetypes.compiler.columns.arrow import array, arrow_type, in_one_piece
 from tracetypes.compiler.connectors.fitted_columns import (
     Conversion,
     Fitted,
@@ -20,14 +20,16 @@ from tracetypes.compiler.connectors.fitted_columns import (
     in_range,
     lost_digits,
 )
+from tracetypes.compiler.connectors.folders import folder_values
 from tracetypes.compiler.connectors.parquet import check_file, has_int96, open_parquet, zone_of
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
+from tracetypes.formats import Parquet
 from tracetypes.records import Bytes, Optional, Schema, String, UnitValue
 
-__all__ = ["RowGroup", "RowGroups", "Table", "repeated", "tables", "together", "with_dictionaries"]
+__all__ = ["RowGroup", "RowGroups", "Table", "tables", "together", "value_in_log", "with_dictionaries"]
 
 
 class Table(Protocol):
@@ -59,8 +61,8 @@ def _bare(schema: Schema) -> Schema:
 
 class RowGroup:
     """A row group of a Parquet file, of which columns are read on demand. ``coded``: the file, whose columns of text come as
-    dictionaries. ``plain``: opens it so that they do not. ``constants``: columns of one value each, as text, which are not in the
-    file."""
+    dictionaries. ``plain``: opens it so that they do not. ``constants``: columns of one value each (a ``pyarrow.Scalar``), which
+    do not come from the file."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class RowGroup:
         group: int,
         leaf: FromSource,
         plain: Callable[[], pq.ParquetFile],
-        constants: Mapping[str, str | None],
+        constants: Mapping[str, Any],
     ) -> None:
         self.constants, self.path, self.format = constants, path, leaf.source.format
         self.coded, self.group, self.columns, self.plain = coded, group, leaf.layout.columns, plain
@@ -85,8 +87,8 @@ class RowGroup:
         """A column of the layout. A column that the file lacks is null. Text may be dictionary-encoded."""
         if at not in self.read:
             name, schema = self.columns[at]
-            if name in self.constants and not isinstance(schema, UnitValue):
-                self.read[at] = repeated(self.constants[name], arrow_type(schema), self.num_rows)
+            if name in self.constants:
+                self.read[at] = pa.repeat(self.constants[name], self.num_rows)
             elif name in self.types and not isinstance(schema, UnitValue):
                 self.read[at] = self.cast(at)
             else:
@@ -226,11 +228,12 @@ def tables(
     leaf: FromSource, path: str, part: int = 0, parts: int = 1, constants: Mapping[str, str | None] | None = None
 ) -> Iterator[RowGroup | RowGroups]:
     """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one value,
-    as text."""
+    as text in the log of a table; without a log the folders above the file have them."""
     try:
         with ExitStack() as opened:
             coded = opened.enter_context(with_dictionaries(path, leaf))
-            check_file(leaf.layout, leaf.source.format, coded, path, constants or {})
+            outside = _of_folders(leaf, path, coded) if constants is None else _of_log(leaf, constants)
+            check_file(leaf.layout, leaf.source.format, coded, path, outside)
 
             @cache
             def plain() -> pq.ParquetFile:
@@ -238,24 +241,36 @@ def tables(
 
             count = coded.num_row_groups
             numbers = range(count * part // parts, count * (part + 1) // parts)
-            yield from together(RowGroup(path, coded, group, leaf, plain, constants or {}) for group in numbers)
+            yield from together(RowGroup(path, coded, group, leaf, plain, outside) for group in numbers)
     except (OSError, pa.ArrowException) as error:
         raise RunError(
             "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
         ) from error
 
 
-def repeated(text: str | None, kind: Any, count: int) -> Any:
-    """A column of one value that is given as text, as in the log of a table: the empty text is null, and an instant
-    without a zone is in UTC. Raises :class:`RunError` ``TT203`` if there is no such value."""
+def _of_folders(leaf: FromSource, path: str, file: pq.ParquetFile) -> Mapping[str, Any]:
+    """The columns that a file lacks, and the folders above it have."""
+    format, layout = leaf.source.format, leaf.layout
+    zone = format.zone if isinstance(format, Parquet) else None
+    values = folder_values(path, layout, zone, file.schema_arrow.names)
+    return {name: array(schema, [values[name]])[0] for name, schema in layout.columns if name in values}
+
+
+def _of_log(leaf: FromSource, texts: Mapping[str, str | None]) -> Mapping[str, Any]:
+    """The columns that the log of a table has."""
+    columns = [(name, schema) for name, schema in leaf.layout.columns if name in texts and not isinstance(schema, UnitValue)]
+    return {name: value_in_log(texts[name], arrow_type(schema)) for name, schema in columns}
+
+
+def value_in_log(text: str | None, kind: Any) -> Any:
+    """The ``pyarrow.Scalar`` of a text in the log of a table: the empty text is null, and an instant without a zone is in UTC.
+    Raises :class:`RunError` ``TT203`` if there is no such value."""
     try:
         if text and pa.types.is_timestamp(kind):
             instant = dt.datetime.fromisoformat(text)
-            one = pa.array([instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)], kind)
-        else:
-            one = pa.array([text or None], pa.string()).cast(kind)
+            return pa.scalar(instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC), kind)
+        return pa.scalar(text or None, pa.string()).cast(kind)
     except (pa.ArrowException, ValueError) as error:
         raise RunError(
             "TT203", f"the partition value {text!r} is no {kind}: {error}", fix="change the type of the field"
         ) from error
-    return pa.repeat(one[0], count)

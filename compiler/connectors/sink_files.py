@@ -23,7 +23,7 @@ from tracetypes.nodes import Sink
 from tracetypes.plain_data import decimal_text, to_plain
 from tracetypes.records import Float
 
-__all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "shown_instant"]
+__all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "plain_cells", "shown_instant"]
 
 
 class SinkFile(Protocol):
@@ -147,11 +147,7 @@ class _CsvFile:
 
     def _cells(self, column: Any) -> list[str]:
         """The cells of a column, with quotes where they need them."""
-        cells = _plain(column)
-        if pa.types.is_boolean(column.type):
-            cells = [None if cell is None else "true" if cell else "false" for cell in cells]
-        elif not pa.types.is_string(column.type):
-            cells = [None if cell is None else str(cell) for cell in cells]
+        cells = plain_cells(column)
         if self.null in cells or self.special("".join(filter(None, cells))) is not None:
             return [self.null if cell is None else self._cell(cell) for cell in cells]
         return [self.null if cell is None else cell for cell in cells] if None in cells else cells
@@ -179,6 +175,14 @@ class _JsonFile:
 
     def close(self) -> None:
         self.file.close()
+
+
+def plain_cells(column: Any) -> list[Any]:
+    """The values of a column as texts; None where there is none."""
+    cells = _plain(column)
+    if pa.types.is_boolean(column.type):
+        return [None if cell is None else "true" if cell else "false" for cell in cells]
+    return cells if pa.types.is_string(column.type) else [None if cell is None else str(cell) for cell in cells]
 
 
 def _plain(column: Any) -> list[Any]:

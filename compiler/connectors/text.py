@@ -19,8 +19,9 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.connectors.fitted_columns import Misfits
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.conformance import conform
 from tracetypes.formats import Layout
-from tracetypes.parsing import value_of_cell
+from tracetypes.parsing import NOTHING, value_of_cell
 from tracetypes.plain_data import from_plain, json_decoder
 from tracetypes.records import Boolean, EnumOf, Float, Integer, LiteralOf, Mismatch, Optional, Schema, String
 
@@ -37,6 +38,7 @@ __all__ = [
     "decoded",
     "fit_of_csv",
     "fit_of_json",
+    "fit_of_value",
     "json_scan",
 ]
 
@@ -196,9 +198,10 @@ def _chunks_by_cell(
 
 
 def columns_of_json(
-    texts: Sequence[str | None], names: Sequence[str], scan: Scan
+    texts: Sequence[str | None], names: Sequence[str], scan: Scan, outside: Mapping[str, Any] = NOTHING
 ) -> tuple[list[int], list[list[Any]]]:
-    """The cells of JSON objects, and the numbers of the texts that are objects. A missing field is None."""
+    """The cells of JSON objects, and the numbers of the texts that are objects. A missing field is what it is ``outside``, else
+    None."""
     places: list[int] = []
     objects: list[dict[str, Any]] = []
     for at, text in enumerate(texts):
@@ -211,7 +214,7 @@ def columns_of_json(
             if end == len(text) and type(values) is dict:
                 places.append(at)
                 objects.append(values)
-    return places, [[one.get(name) for one in objects] for name in names]
+    return places, [[one.get(name, outside.get(name)) for one in objects] for name in names]
 
 
 def fit_of_json(schema: Schema) -> Fit:
@@ -263,6 +266,15 @@ def columns_of_csv(
                 continue
             places.append(at)
     return places, [list(column) for column in zip(*lines, strict=True)] if lines else [[] for _ in range(width)]
+
+
+def fit_of_value(schema: Schema, value: Any) -> Fit:
+    """The fit of a column that no file has, with this value in each row."""
+    try:
+        fitted = conform(schema, value, "")
+    except Mismatch:
+        return Fit(lambda cells: None, lambda cell: conform(schema, value, ""))
+    return Fit(lambda cells: [fitted] * len(cells), lambda cell: fitted)
 
 
 def fit_of_csv(schema: Schema) -> Fit:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain as chained
 from typing import Any, Final
@@ -11,6 +12,7 @@ import attrs
 
 from tracetypes.compiler.connectors.csv_header import header_of, read_header
 from tracetypes.compiler.connectors.file_splits import Reading
+from tracetypes.compiler.connectors.folders import folder_values
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.compiler.connectors.record_blocks import RecordBlocks, Stretch
@@ -25,6 +27,7 @@ from tracetypes.compiler.connectors.text import (
     decoded,
     fit_of_csv,
     fit_of_json,
+    fit_of_value,
     json_scan,
 )
 from tracetypes.compiler.plan.plan import FromSource
@@ -34,8 +37,17 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, JsonLines, TextLines
-from tracetypes.parsing import Row, cell_splitter, is_blank, may_be_none, split_header, text_parser
+from tracetypes.formats import Csv, JsonLines, ProgramLines, TextLines
+from tracetypes.parsing import (
+    NOTHING,
+    Row,
+    cell_splitter,
+    is_blank,
+    may_be_none,
+    plain_values,
+    split_header,
+    text_parser,
+)
 
 __all__ = ["SplitNotes", "TextReader"]
 
@@ -75,7 +87,7 @@ class _Parser:
 
 class TextReader:
     """Parses the text of a source. ``header``: the columns of CSV without a header of its own, or of the first file; ``read``:
-    makes rows of keys and values."""
+    makes rows of keys and values. ``outside``: the values of columns that rows may lack."""
 
     def __init__(
         self,
@@ -84,7 +96,9 @@ class TextReader:
         header: Sequence[str] | None,
         read: Callable[[Any, Any], Row],
         verifier: Verifier | None = None,
+        outside: Mapping[str, Any] = NOTHING,
     ) -> None:
+        self.outside, self._in_folders = outside, dict[str, TextReader]()
         self.leaf, self.format, self.header, self.read, self.verifier = leaf, format, header, read, verifier
         self.declared = isinstance(format, Csv) and format.columns is not None
         self.cutter = RecordCutter(format.separator if isinstance(format, Csv) else None)
@@ -92,10 +106,11 @@ class TextReader:
 
     def of_split(self, reading: Reading, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
         """The rows of a part of a file."""
+        rows = self._below(reading.split.path)
         if not isinstance(self.format, Csv):
-            return self._of_lines(reading.texts())
+            return rows._of_lines(reading.texts())
         return chained.from_iterable(
-            self._taken(parser, stretch, notes) for parser, stretch in self._of_file(reading, self.format, notes)
+            rows._taken(parser, stretch, notes) for parser, stretch in rows._of_file(reading, self.format, notes)
         )
 
     def of_text(self, text: bytes, doubtful: int, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
@@ -129,15 +144,28 @@ class TextReader:
 
     def one_by_one(self, path: str) -> Iterator[TakenRow]:
         """The rows of a file as it is now, none of them as columns."""
-        reading = Reading.of_file(path)
+        reading, rows = Reading.of_file(path), self._below(path)
         if not isinstance(self.format, Csv):
-            parser = self._parser(None)
+            parser = rows._parser(None)
             yield from map(parser.one, chained.from_iterable(map(LineBlock.of, reading.texts())))
             return
-        for parser, stretch in self._of_file(reading, self.format, SplitNotes()):
+        for parser, stretch in rows._of_file(reading, self.format, SplitNotes()):
             yield from map(_too_long if stretch.too_long else parser.one, stretch.rows)
 
     # ------------------------------------------------------------------------------------------------------ rows
+
+    def _below(self, path: str) -> TextReader:
+        """The reader of a file: the folders above it may be columns. Raises :class:`RunError` ``TT203``."""
+        folder = os.path.dirname(path)
+        if "=" not in folder or isinstance(self.format, TextLines | ProgramLines):
+            return self
+        if folder not in self._in_folders:
+            if len(self._in_folders) >= HEADERS:
+                self._in_folders.clear()
+            values = folder_values(path, self.leaf.layout, self.format.zone)
+            rows = TextReader(self.leaf, self.format, self.header, self.read, self.verifier, values) if values else self
+            self._in_folders[folder] = rows
+        return self._in_folders[folder]
 
     def _of_lines(self, texts: Iterable[bytes]) -> Iterator[TakenRow | Chunk]:
         take = self._parser(None).take
@@ -188,13 +216,13 @@ class TextReader:
 
     def _parser_of(self, names: tuple[str, ...] | None) -> _Parser:
         format, read = self.format, self.read
-        parse = text_parser(format, self.leaf.layout, names)
+        parse = text_parser(format, self.leaf.layout, names, self.outside)
         encoding = format.encoding if isinstance(format, Csv) else "utf-8"
 
         def one(raw: bytes) -> TakenRow:
             return TakenRow(parsed_row(raw, parse, read, encoding), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        take = in_columns(self.leaf, Dialect(self._cells(names), self._fits(), one, self._block()), self.verifier)
+        take = in_columns(self.leaf, Dialect(self._cells(names), self._fits(names), one, self._block()), self.verifier)
         return _Parser(None if names is None else len(names), one, take)
 
     def _cells(self, names: tuple[str, ...] | None) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
@@ -203,21 +231,27 @@ class TextReader:
         columns = [name for name, _ in layout.columns]
         if isinstance(self.format, JsonLines):
             scan = json_scan(schema for _, schema in layout.columns)
-            return lambda rows: columns_of_json(list(map(decoded, rows)), columns, scan)
+            defaults = plain_values(layout, self.outside)
+            return lambda rows: columns_of_json(list(map(decoded, rows)), columns, scan, defaults)
         if isinstance(self.format, TextLines):
             return lambda rows: columns_of_lines(list(map(decoded, rows)))
-        split = cell_splitter(self.format, layout, names)
+        split = cell_splitter(self.format, layout, names, self.outside)
         return lambda rows: columns_of_csv(list(map(decoded, rows)), split, len(columns))
 
     def _block(self) -> JsonBlock | None:
         """Reads many lines at once."""
-        block = JsonBlock(self.leaf.layout.zoned(self.format.zone)) if isinstance(self.format, JsonLines) else None
-        return block if block is not None and block.plain else None
+        if not isinstance(self.format, JsonLines) or self.outside:  # for it a missing field is null
+            return None
+        block = JsonBlock(self.leaf.layout.zoned(self.format.zone))
+        return block if block.plain else None
 
-    def _fits(self) -> list[Fit]:
+    def _fits(self, names: tuple[str, ...] | None) -> list[Fit]:
         """Of the columns."""
-        fit = fit_of_csv if isinstance(self.format, Csv) else fit_of_json
-        return [fit(schema) for _, schema in self.leaf.layout.zoned(self.format.zone).columns]
+        columns = self.leaf.layout.zoned(self.format.zone).columns
+        if not isinstance(self.format, Csv):
+            return [fit_of_json(schema) for _, schema in columns]
+        given = set(self.outside) - set(names or ())
+        return [fit_of_value(schema, self.outside[name]) if name in given else fit_of_csv(schema) for name, schema in columns]
 
     # ---------------------------------------------------------------------------------------------------- errors
 

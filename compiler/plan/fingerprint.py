@@ -101,6 +101,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "marker": FREE,
         "position": FREE,
         "format": FREE,
+        "partition_by": FREE,
     },
     Split: dict.fromkeys(("id", "where", "inputs", "how", "ways"), DERIVED),
     Gather: dict.fromkeys(("id", "where", "inputs"), DERIVED),
@@ -249,6 +250,7 @@ class _Describer:
             columns = [name for name in (sink.marker, sink.position) if name is not None]
             self.free["sink, type"] = str(plan.edge)
             self.free["sink, columns for marker and position"] = ", ".join(columns) or NOTHING
+            self.free["sink, folders"] = ", ".join(sink.partition_by) or NOTHING
             self.free["sink, format"] = NOTHING if sink.format is None else self.loosely(sink.format)
             self.add(self.free, "sink, key", fields_of(plan.region.stream.key))
             self.add(self.free, "sink, value", fields_of(plan.region.stream.value))

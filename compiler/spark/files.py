@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -38,7 +39,7 @@ from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, envelope
 from tracetypes.formats import Csv, Parquet
 from tracetypes.records import (
     DecimalOf,
@@ -133,7 +134,6 @@ class FileInput(Input):
         reader = self.spark.readStream.option("recursiveFileLookup", "true").option("maxFileAge", "36500d")
         if self.files_per_step is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_step)
-        place = [f"{what} AS {name}" for name, what in PLACE.items()]
         if isinstance(self.format, Parquet):
             schema = self._schema()
             check_types(self.leaf, self.path, {field.name: field.dataType for field in schema})
@@ -151,12 +151,30 @@ class FileInput(Input):
                 if here:
                     column = read_as(F.col(f"`{name}`"), schema[name].dataType, type_)
                 columns.append(column.alias(name))
-            rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *map(F.expr, place))
+            lacking = [name for name, _ in self.leaf.layout.columns if name not in schema.names]
+            rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *self._place(lacking))
             native = native_emissions(link)
             fields = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
             return rows.select(*fields, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
-        return lines.selectExpr("CAST(value AS BINARY) AS raw", *place), False
+        place = self._place([name for name, _ in self.leaf.layout.columns])
+        return lines.select(F.expr("CAST(value AS BINARY) AS raw"), *place), False
+
+    def _place(self, lacking: Sequence[str]) -> list[Column]:
+        """The columns of :data:`PLACE`. Stops the run at a file in a folder ``NAME=VALUE`` for one of the columns that files
+        lack: Spark knows no such folders where it reads them by path."""
+        columns = {name: F.expr(what) for name, what in PLACE.items()}
+        if lacking:
+            refused = RunError(
+                "TT402",
+                f"source {self.leaf.source.name!r}: files at {self.path} lie in folders for its columns "
+                f"({', '.join(map(repr, lacking))}), which are not read from ://",
+                fix="read them from a local or mounted disk, or write the columns into the files",
+            )
+            names = "|".join(map(re.escape, lacking))
+            inside = F.col("_metadata.file_path").rlike(f"/({names})=[^/]*/")
+            columns["_file"] = F.when(inside, F.raise_error(F.lit(envelope(refused)))).otherwise(columns["_file"])
+        return [column.alias(name) for name, column in columns.items()]
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""

@@ -12,6 +12,7 @@ import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, proof, size_and_time
 from tracetypes.compiler.connectors.files import readable_name
+from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.errors import RunError
 
 __all__ = ["KnownFile", "coverage", "looks", "lost_input", "stat_of", "walk"]
@@ -77,9 +78,9 @@ def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
             below.clear()
             continue
         entered.add((place.st_dev, place.st_ino))
-        below[:] = sorted(name for name in below if not name.startswith(("_", ".")))
+        below[:] = sorted(name for name in below if not is_hidden(name, folder=True))
         for name in sorted(files):
-            stat = None if name.startswith(("_", ".")) else stat_of(os.path.join(directory, name))
+            stat = None if is_hidden(name, folder=False) else stat_of(os.path.join(directory, name))
             if stat is not None and S_ISREG(stat.st_mode):
                 yield readable_name(os.path.join(directory, name)), stat
 

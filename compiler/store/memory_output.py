@@ -13,7 +13,7 @@ from tracetypes.compiler.connectors.sink_files import shown_instant
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
-from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, items_of
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, items_of, refuse_folders
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.rejects import SideOutputRow
 
@@ -80,6 +80,7 @@ class TerminalOutput(ListOutput):
         rejects: list[SideOutputRow],
         side_outputs: SideOutputs | None = None,
     ) -> None:
+        refuse_folders(plan, "standard output")
         super().__init__(plan, [], late, rejects, side_outputs)
         self.name = name
 

@@ -7,7 +7,8 @@ import shutil
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -15,13 +16,14 @@ import pyarrow as pa
 from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
-from tracetypes.compiler.connectors.sink_files import open_sink_file
+from tracetypes.compiler.connectors.partitioned_files import files_in
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
 from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, placed
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
+from tracetypes.errors import UsageError
 from tracetypes.results import GateReport
 
 __all__ = [
@@ -32,12 +34,15 @@ __all__ = [
     "SideOutputs",
     "items_of",
     "move",
+    "placed_rows",
+    "refuse_folders",
     "remove_shown",
     "rows_file",
     "rows_of",
     "rows_sent",
     "shown_in",
     "staged_rows",
+    "with_folders",
 ]
 
 
@@ -159,16 +164,29 @@ class SideOutputs:
             shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
 
 
+def with_folders(directory: Path) -> list[Path]:
+    """A directory, and the folders ``NAME=VALUE`` in it at any depth: all that may have files of a micro-batch."""
+    places = [directory]
+    for place in places:
+        if place.is_dir():
+            places += (one for one in place.iterdir() if "=" in one.name and one.is_dir())
+    return places
+
+
 def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
     """The first of some directories that has files of a micro-batch."""
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
-def remove_shown(directories: Iterable[Path], run: str, batch: int) -> None:
-    """Remove the files of a micro-batch from some directories."""
+def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:
+    """Remove the files of a micro-batch from some directories, and folders that are empty then."""
     for directory in directories:
         for left in directory.glob(f"part-{run}-{batch:08d}-*"):
             left.unlink()
+    for directory in reversed(directories):
+        if "=" in directory.name:
+            with suppress(OSError):
+                directory.rmdir()  # the folder of nothing else
 
 
 def _side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:
@@ -217,7 +235,7 @@ def rows_file(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> lis
         return []
     path = Path(delivery.directory, f"rows-{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = open_sink_file(delivery.format, str(path))
+    file = delivery.open(str(path))
     for batch in whole:
         file.write(delivery.shown.of(batch))
     file.close()
@@ -228,6 +246,22 @@ def staged_rows(delivery: Staging, messages: Sequence[Message]) -> list[Path]:
     """The files of rows that workers have staged."""
     files = [message.body for message in messages if isinstance(message.body, File)]
     return [Path(delivery.directory, file.name) for file in files if file.holds == "rows"]
+
+
+def refuse_folders(plan: Plan, address: str) -> None:
+    """Refuse a sink in folders where there are none. Raises :class:`UsageError` ``TT402``."""
+    if plan.sink.partition_by:
+        raise UsageError(
+            "TT402",
+            f"sink {plan.sink.name!r} has partition_by={list(plan.sink.partition_by)!r}, and {address} has no folders",
+            fix="give a directory or a Delta table, or leave partition_by out",
+        )
+
+
+def placed_rows(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> list[tuple[Path, PurePath]]:
+    """The staged files of all rows of a micro-batch, with the folder of each below the output."""
+    staged = (*staged_rows(delivery, messages), *rows_file(plan, delivery, messages))
+    return [one for path in staged for one in files_in(path)]
 
 
 def rows_sent(messages: Iterable[Message]) -> int:

@@ -34,10 +34,11 @@ from tracetypes.compiler.store.output_interface import (
     Output,
     SideOutputs,
     items_of,
+    placed_rows,
+    refuse_folders,
     remove_shown,
-    rows_file,
     shown_in,
-    staged_rows,
+    with_folders,
 )
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.store.small_files import writable
@@ -93,12 +94,12 @@ class FileOutput(Output):
 
     def visible(self, batch: int) -> str | None:
         """The directory with files of the micro-batch, which have its number in their names; None if there are none."""
-        return shown_in([self.path], self.run, batch) or super().visible(batch)
+        return shown_in(with_folders(self.path), self.run, batch) or super().visible(batch)
 
     def undo(self, batch: int) -> None:
         """Remove the files of a micro-batch without a commit."""
         if self.attempts.may_have_left(batch):
-            remove_shown([self.path], self.run, batch)
+            remove_shown(with_folders(self.path), self.run, batch)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
@@ -108,9 +109,9 @@ class FileOutput(Output):
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Write a micro-batch."""
         self.undo(batch)
-        files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
-        for number, file in enumerate(files):
-            output_interface.move(file, self.path / f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}")
+        for number, (file, folder) in enumerate(placed_rows(self.plan, self.delivery, messages)):
+            name = f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}"
+            output_interface.move(file, self.path / folder / name)
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         self.tidy()
 
@@ -222,10 +223,10 @@ class TableOutput(Output):
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         if not self.table.holds(batch):
             if self.attempts.may_have_left(batch):
-                remove_shown([self.path], self.run, batch)
+                remove_shown(with_folders(self.path), self.run, batch)
             files: list[Path] = []
-            for file in (*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)):
-                files.append(self.path / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
+            for file, folder in placed_rows(self.plan, self.delivery, messages):
+                files.append(self.path / folder / f"part-{self.run}-{batch:08d}-{len(files):04d}.parquet")
                 output_interface.move(file, files[-1])
             if files:
                 self.table.commit(batch, files)
@@ -269,9 +270,16 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
 """By the kind of the connector."""
 
 
+IN_FOLDERS: Final = frozenset({"files", "table", "nowhere"})
+"""Those that take ``partition_by``."""
+
+
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
     """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
-    return OUTPUTS[connector_of(path).kind](plan, path, run, late, rejects)
+    kind = connector_of(path).kind
+    if kind not in IN_FOLDERS:
+        refuse_folders(plan, path)
+    return OUTPUTS[kind](plan, path, run, late, rejects)
 
 
 def refuse_nested(plan: Plan) -> None:

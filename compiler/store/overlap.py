@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.errors import UsageError
 
@@ -61,7 +62,7 @@ def _reached(path: str) -> Iterator[tuple[str, str]]:
     def links(directory: str) -> Iterator[tuple[str, str]]:
         with suppress(OSError), os.scandir(directory) as entries:  # what cannot be listed is named when it is read
             for entry in entries:
-                if entry.name.startswith(("_", ".")):
+                if is_hidden(entry.name, folder=entry.is_dir()):
                     continue
                 if entry.is_symlink():
                     yield from below(entry.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.csv_header import header_of
 from tracetypes.compiler.connectors.files import Order, by_name, files_of
+from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_file, open_parquet
 from tracetypes.compiler.connectors.record_ends import row_ends
@@ -57,18 +58,23 @@ class SourceFiles:
     def _header(self) -> Sequence[str] | None:
         if not isinstance(self.format, Csv) or self.format.columns is not None:
             if isinstance(self.format, Csv) and self.format.columns is not None:
-                problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)")
+                outside = self._in_folders(self.names[0]) if self.names else ()
+                problem = header_problem(self.format, self.leaf.layout, self.format.columns, "format=csv(columns=...)", outside)
                 if problem is not None:
                     raise problem
             return None
         for name in self.names:
             columns = header_of(name, self.format)
             if columns:
-                problem = header_problem(self.format, self.leaf.layout, columns, name)
+                problem = header_problem(self.format, self.leaf.layout, columns, name, self._in_folders(name))
                 if problem is not None:
                     raise problem
                 return columns
         return [name for name, _ in self.leaf.layout.columns]
+
+    def _in_folders(self, name: str) -> Collection[str]:
+        """The columns of the source that the folders above a file have."""
+        return folder_texts(name, [column for column, _ in self.leaf.layout.columns])
 
     def place(self, path: str, modified: int) -> Any:
         """What sorts files that are found together. Files without a time are the first ones."""
@@ -93,7 +99,7 @@ class SourceFiles:
         for name in self.names[:1] if isinstance(self.format, Parquet) else ():
             try:
                 with open_parquet(name) as file:
-                    check_file(self.leaf.layout, self.leaf.source.format, file, name)
+                    check_file(self.leaf.layout, self.leaf.source.format, file, name, self._in_folders(name))
             except (OSError, pa.ArrowException) as error:
                 raise RunError(
                     "TT208", f"{name} cannot be read as Parquet: {error}", fix="give Parquet files, or another format"

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.connectors.partitioned_files import PartitionedFiles
 from tracetypes.compiler.connectors.sink_files import SinkFile, VisibleColumns, open_sink_file
 from tracetypes.compiler.runtime.messages import Body, File, Holds, Message, Rows, SideRows
 from tracetypes.compiler.wire.messages import to_frame
@@ -52,17 +53,25 @@ class Drop:
 @attrs.frozen
 class Staging:
     """They go into files in ``directory``, if they have more than ``inline`` bytes in a micro-batch. ``format`` and
-    ``shown``: of the files of rows."""
+    ``shown``: of the files of rows. ``partition_by``: the columns for which these lie in folders."""
 
     shown: ColumnChoice
     format: Format
     directory: str
     inline: int = INLINE
+    partition_by: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, layout: Layout, sink: Sink, format: Format, directory: str, *, unsigned: bool = True) -> Staging:
         """Into files of a sink. ``unsigned`` as in :class:`VisibleColumns`."""
-        return cls(VisibleColumns(layout, sink, unsigned=unsigned), format, directory)
+        shown = VisibleColumns(layout, sink, unsigned=unsigned)
+        return cls(shown, format, directory, partition_by=sink.partition_by)
+
+    def open(self, path: str) -> SinkFile:
+        """A new file of rows, or a directory of files in folders."""
+        if self.partition_by:
+            return PartitionedFiles(self.format, path, self.partition_by)
+        return open_sink_file(self.format, path)
 
 
 Delivery: TypeAlias = Send | Drop | Staging
@@ -181,7 +190,7 @@ class _Heap:
             self.waiting = []
 
     def open(self, path: str) -> SinkFile:
-        return open_sink_file(self.delivery.format, path) if self.holds == "rows" else _AsideFile(path)
+        return self.delivery.open(path) if self.holds == "rows" else _AsideFile(path)
 
     def write(self, file: SinkFile, message: Message) -> None:
         match message.body:
