@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import types
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -111,16 +112,20 @@ _PLACEHOLDER: Final = getattr(functools, "Placeholder", object())
 
 
 def runs_later(result: object) -> str | None:
-    """What a call returned instead of running: a generator or coroutine that has not begun. None for anything else."""
-    if inspect.isgenerator(result):
+    """What a call returned instead of running: a generator or coroutine that has not begun. None for anything else.
+
+    A value is asked for its type only: symbols of the tracer answer nothing else."""
+    if type(result) is types.GeneratorType:
         return "a generator" if inspect.getgeneratorstate(result) == inspect.GEN_CREATED else None
-    if inspect.iscoroutine(result):
+    if type(result) is types.CoroutineType:
         if inspect.getcoroutinestate(result) != inspect.CORO_CREATED:
             return None
         result.close()  # or Python warns of it
         return "a coroutine"
-    begun = not inspect.isasyncgen(result) or result.ag_running or result.ag_frame is None or result.ag_frame.f_lasti > 0
-    return None if begun else "an asynchronous generator"
+    if type(result) is types.AsyncGeneratorType:
+        begun = result.ag_running or result.ag_frame is None or result.ag_frame.f_lasti > 0
+        return None if begun else "an asynchronous generator"
+    return None
 
 
 # ------------------------------------------------------------------------------------------------- bytecode

@@ -924,8 +924,8 @@ def test_a_channel_as_a_topic(broker: Broker, tmp_path: Path) -> None:
     assert sorted(texts) == [value.id for _, value in items]
     markers = [one for one in taken if isinstance(one, dict)]
     assert markers == [
-        {"batch": 0, "markers": [7], "complete": False, "silence": []},
-        {"batch": 2, "markers": [8], "complete": True, "silence": []},
+        {"batch": 0, "markers": [[7, 8, 1]], "complete": False, "silence": []},
+        {"batch": 2, "markers": [[8, 9, 1]], "complete": True, "silence": []},
     ]
     assert ChannelSplits("c", address, 3, channel.id).splits({"next": 2}, {"next": 62}) == [
         (json.dumps({"start": at, "until": at + 20}),) for at in (2, 22, 42)
