@@ -831,7 +831,6 @@ def test_texts_come_back(data: DataObject) -> None:
         (int, "007", 7),
         (int, str(INT_MIN), INT_MIN),
         (float, "1e3", 1000.0),
-        (float, "1e999", math.inf),
         (float, "-.5", -0.5),
         (float, "NaN", math.nan),
         (bool, "True", True),
@@ -858,7 +857,7 @@ def test_texts_by_hand(annotation: Any, text: str, value: Any) -> None:
             (int, text)
             for text in ("", " 5", "5 ", "1_000", "0x1", "1.0", "\u0663", "--1", "1e3", "+", "9" * 19, "9" * 20)
         ),
-        *((float, text) for text in ("", " 1.0", "1.0\t", "1_0.0", "inf", "nan", "infinity", "0x1p3", "\u0661", "1,5")),
+        *((float, text) for text in ("", " 1.0", "1.0\t", "1_0.0", "inf", "nan", "infinity", "1e999", "0x1p3", "\u0661", "1,5")),
         *((bool, text) for text in ("", "yes", "1", "TRUE", " true")),
         *((Unit, text) for text in ("unit", " ")),
         *((bytes, text) for text in ("!", "AP8")),
