@@ -88,7 +88,11 @@ def boom(*_: object) -> Any:
         ({}, (UNIT, Sample(math.nan)), "time: the time is nan"),
         ({}, (UNIT, Sample(1e305)), "time: the time 1e+305 s is beyond the year 148,000: is the unit right?"),
         ({"markers": every(seconds=1, time=boom)}, (UNIT, Sample(5.0)), "time raised KeyError: 'k' for Sample("),
-        ({"markers": every(seconds=1, time=lambda s: None)}, (UNIT, Sample(5.0)), "time: the time is None, expected"),  # type: ignore[arg-type,return-value]
+        (
+            {"markers": every(seconds=1, time=lambda s: getattr(s, "absent", None))},
+            (UNIT, Sample(5.0)),
+            "time: the time is None, expected",
+        ),
         (
             {"markers": in_band(is_marker=boom, time=time_of_sample)},
             (UNIT, Sample(5.0)),

@@ -292,11 +292,6 @@ def test_a_filter_that_is_defined_everywhere_has_no_flag() -> None:
     assert native.undefined is None
 
 
-@attrs.frozen
-class Checked:
-    n: int = attrs.field(validator=attrs.validators.gt(0))
-
-
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -307,12 +302,6 @@ class Checked:
         (
             lambda: column(Call("has", (given_of(INTEGER),), BOOLEAN, dict.fromkeys(range(MOST_ENTRIES + 1))), inputs),
             "table",
-        ),
-        (
-            lambda: tree(
-                Leaf((Emission(None, Pack(Checked, ("n",), (given_of(INTEGER),))),)), inputs, None, schema_of(Checked)
-            ),
-            "Checked",
         ),
         (lambda: tree(Leaf((Emission(None, Const(None, None)),)), inputs, None, INTEGER), "None"),
         (lambda: tree(Leaf((Emission(None, Const("", STRING)),)), inputs, None, INTEGER), "type"),
