@@ -78,6 +78,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "key": KEPT,
         "ordered_by": KEPT,
         "format": FREE,
+        "times": FREE,
         "output": KEPT,
         "inputs": DERIVED,
     },
@@ -115,7 +116,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Parquet: dict.fromkeys(("zone", "extension"), FREE),
     TextLines: {},
     Kafka: dict.fromkeys(("headers", "marker", "markers", "zone"), FREE),
-    Layout: dict.fromkeys(("key", "value", "reserved"), DERIVED),
+    Layout: dict.fromkeys(("key", "value", "reserved", "truncated"), DERIVED),
 }
 """What becomes of each field of what an author writes: it is ``kept``, or ``free``, or derived from others (the place of a node,
 which the stages tell; what the passes make). Of functions nothing is kept but that they are there; a ``partial`` or an
