@@ -330,6 +330,7 @@ class _Describer:
                 for name, function in functions.items():
                     if function is not None and not isinstance(function, RowPosition):
                         self.kept[f"{where}, {name}"] = self.strictly(function, f"{where}, {name}")
+                self.free[f"{where}, times"] = source.times
                 self.free[f"{where}, format"] = NOTHING if source.format is None else self.loosely(source.format)
                 tells = "another reading of the source" if leaf.quiet else "this reading"
                 self.kept[f"{label}, {TELLS}"] = tells
