@@ -269,6 +269,11 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
             return -(2**62)  # at any marker
         return (int(state.over) + 1) * self.size + self.offset + self.grace
 
+    def next_emission(self, state: OpenWindows[V, A], key: K) -> int | None:
+        if state.values:
+            return -(2**62)
+        return (min(state.aggregates) + 1) * self.size + self.offset + self.grace if state.aggregates else None
+
 
 @overload
 def time_window(

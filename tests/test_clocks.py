@@ -10,16 +10,18 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetypes as tt
 from tracetypes import ROW_POSITION, Dataflow, O, OperatorFailed, U, UsageError, check, every
 from tracetypes.clocks import Clock
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.interpreter import Arranged, arrange
 from tracetypes.markers import EventTime
 from tracetypes.parsing import Row
-from tracetypes.stdlib import count, tumbling
+from tracetypes.stdlib import count, filter, tumbling
 from tracetypes.trace import Item
 
 
@@ -31,7 +33,7 @@ class Reading:
 
 def source_of(**options: Any) -> tuple[Dataflow, Any]:
     flow = Dataflow("clocks")
-    marks = every(seconds=10, time=lambda r: r.ts, **options)
+    marks = every(seconds=options.pop("period", 10), time=lambda r: r.ts, **options)
     return flow, flow.source("readings", U[str, Reading], key=lambda r: r.device, markers=marks)
 
 
@@ -71,6 +73,27 @@ def at(*seconds: int, device: str = "a") -> list[Reading]:
 def test_rows_that_are_too_far_ahead_wait_for_what_comes(rows: tuple[int, ...], items: list[int], rejects: list[int]) -> None:
     result = arranged(at(*rows), ahead=100)
     assert (times(result), [position for position, _ in result.rejects], result.late) == (items, rejects, ())
+
+
+FAR = 1_000_000
+"""A row that is further ahead than so many markers waits also without ``ahead=``."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "items", "rejects"),
+    [
+        ((5, 5 + FAR, 8), [5, 5 + FAR], []),  # so far it may be; the row behind it is late
+        ((5, 6 + FAR, 8, 31), [5, 8, 31], [1]),
+        ((5, 6 + FAR, 9 + FAR, 9 * FAR), [5, 6 + FAR, 9 + FAR, 9 * FAR], []),
+        ((5, 6 + FAR), [5, 6 + FAR], []),
+        ((6 + FAR, 5), [6 + FAR], []),  # the first row waits with ahead= only
+    ],
+)
+def test_a_jump_over_a_million_markers_waits_also_without_ahead(
+    rows: tuple[int, ...], items: list[int], rejects: list[int]
+) -> None:
+    result = arranged(at(*rows), period=1)
+    assert (times(result), [position for position, _ in result.rejects]) == (items, rejects)
 
 
 def test_the_reason_says_how_far_the_row_was_ahead() -> None:
@@ -222,6 +245,8 @@ def in_runs(flow: Dataflow, runs: Sequence[Sequence[Reading]], folder: Path, bac
 CASES: dict[str, tuple[dict[str, Any], list[Reading]]] = {
     "held across runs": ({"ahead": 100}, at(5, 9_000, 8, 31, 7_000, 44, 9_000, 9_100, 9_050, 9_120)),
     "held at the end": ({"ahead": 100}, at(5, 8, 31, 7_000)),
+    "without ahead": ({"period": 1}, at(5, 7 + FAR, 8, 31, 50 + FAR, 51 + FAR, 49 + FAR, 48 + FAR)),
+    "without ahead, at the end": ({"period": 1}, at(5, 8, 7 + FAR, 31, 50 + FAR)),
     "by sender": (
         {"per": by_device, "idle": 200},
         [*at(5), *at(4, device="b"), *at(500), *at(17, 23, device="b"), *at(520), *at(330, 25, device="b"), *at(540)],
@@ -249,3 +274,42 @@ def test_a_held_row_is_accepted_at_the_end_with_a_warning(capfd: pytest.CaptureF
     tt.run(counts(ahead=100), inputs={"readings": at(5, 9_000)}, outputs={"out": rows}, backend="local")
     assert len(rows) == 2
     assert "TT226" in capfd.readouterr().err
+
+
+def is_kept(key: str, value: Reading) -> bool:
+    return value.ts % 7 != 1
+
+
+LONG = st.lists(st.sampled_from([0, 1, 3, -2, -30, 40, 150, 5_000]), max_size=40)
+
+
+@settings(max_examples=40)
+@given(LONG, st.sampled_from([100, 4_000]), st.integers(0, 20), st.integers(0, 2**16), st.booleans())
+def test_splits_with_wild_rows_are_as_the_rows_in_their_order(
+    steps: list[int], ahead: int, delay: int, seed: int, straight: bool
+) -> None:
+    """They are read without a clock, and again with one where a row needs it."""
+    times, newest = list[int](), 1_000
+    for step in steps:
+        times.append(newest + step)
+        newest = max(newest, newest + step) if step < 5_000 else newest
+    flow, stream = source_of(ahead=ahead, delay=delay)
+    flow.sink("out", stream.through(filter(is_kept)) if straight else stream.through(tumbling(count(), size=10)))
+    rows = {"readings": at(*times)}
+    traces, sides = tt.interpret_rows(check(flow), rows)
+    found = simulate_program(program(check(flow), key_groups=3), rows, seed=seed)["out"]
+    assert found.trace == traces["out"]
+    assert (len(found.late), len(found.rejects)) == (len(sides["readings"].late), len(sides["readings"].rejects))
+
+
+def check_held_in_a_stateless_flow(folder: Path, backend: Any) -> None:
+    """Its rows go straight to the sink."""
+    flow, stream = source_of(ahead=100)
+    flow.sink("out", stream.through(filter(is_kept)))
+    runs = [at(5, 9_000), at(8, 31), at(7_000)]
+    rows, late, rejects = in_runs(flow, runs, folder, backend)
+    assert (sum(rows.values()), late, rejects) == (3, 0, 1)
+
+
+def test_a_stateless_flow_accepts_what_is_held(tmp_path: Path) -> None:
+    check_held_in_a_stateless_flow(tmp_path, "local")

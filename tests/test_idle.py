@@ -137,7 +137,9 @@ def test_another_meaning_is_caught(monkeypatch: pytest.MonkeyPatch, broken: str)
         monkeypatch.setattr(Frontier, "pass_over", lambda *_: None)
     else:
         monkeypatch.setattr(
-            Frontier, "pass_over", lambda self, how, parts, idle: real(self, how, parts, set(range(len(parts))))
+            Frontier,
+            "pass_over",
+            lambda self, one, parts, idle, *more: real(self, one, parts, dict.fromkeys(range(len(parts)), (0, 0, 0)), *more),
         )
     assert caught_by(idling())
 

@@ -56,11 +56,13 @@ def test_TT242_at_once_and_at_the_end() -> None:
         "TT242 warning: 200 of 2,000 rows of source 'clicks' are late so far (10.0%)\n"
         "    because:  newer rows lie in files before theirs; the files are read by modification time\n"
         "    fix:      --order clicks=time reads the files by the times in them; "
-        "every(..., delay=18) keeps all of them (it is 5); --max-late 0.01 stops such a run",
+        "every(..., delay=18) keeps all of them (it is 5); --max-late 0.01 stops such a run; "
+            "if one row with a wild time made the others late, every(..., ahead=SPAN) holds such rows back",
         "TT242 warning: 300 of 3,000 rows of source 'clicks' are late in the whole run (10.0%)\n"
         "    because:  newer rows lie in files before theirs; the files are read by modification time\n"
         "    fix:      --order clicks=time reads the files by the times in them; "
-        "every(..., delay=18) keeps all of them (it is 5); --max-late 0.01 stops such a run",
+        "every(..., delay=18) keeps all of them (it is 5); --max-late 0.01 stops such a run; "
+            "if one row with a wild time made the others late, every(..., ahead=SPAN) holds such rows back",
     ]
 
 

@@ -17,7 +17,9 @@ FILES = {
     "replaced, cut off, other bytes": [LIFE, "test_inputs.py::test_TT230_a_known_file_that_changed"],
     "lines are appended to text": [LIFE, "test_inputs.py::test_TT230_a_known_file_that_changed"],
     "the same with `--appended read`": [LIFE, "test_inputs.py::test_appended_lines_are_read_once"],
-    "a half-written last line grows": [LIFE, "spark/test_files.py::test_TT230_a_last_line_that_was_half_written"],
+    "a half-written last line, or quoted cell of CSV, grows": [
+        LIFE,
+        "spark/test_files.py::test_TT230_a_last_line_that_was_half_written"],
     "a compressed or Parquet file grows": ["test_inputs.py::test_TT230_what_cannot_be_appended_to"],
     "it is removed": [LIFE, "spark/test_files.py::test_a_file_that_is_removed_before_it_is_read"],
     "it comes back": [LIFE, "test_inputs.py::test_what_is_no_change"],

@@ -20,6 +20,7 @@ from tracetypes import (
     LawBroken,
     Marker,
     OpKeyedOrdered,
+    OpKeyedUnordered,
     Stream,
     U,
     check,
@@ -291,21 +292,31 @@ def test_silence_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @attrs.frozen
-class PerWindow(Total[str]):
+class PerWindow(OpKeyedUnordered[str, int, str, int, tuple[int, ...], int]):
     """The sum of the last ``blocks`` blocks of a second, at each multiple of their length."""
 
     blocks: int = 3
     said: int = 3
 
-    def initial_state(self) -> Any:
+    def lift(self, key: str, value: int) -> int:
+        return value
+
+    def identity(self) -> int:
+        return 0
+
+    def combine(self, x: int, y: int) -> int:
+        return x + y
+
+    def initial_state(self) -> tuple[int, ...]:
         return (0,) * self.blocks
 
-    def update_state(self, state: Any, agg: int) -> Any:
-        return (*state[1:], agg)
+    def update_state(self, old_state: tuple[int, ...], agg: int) -> tuple[int, ...]:
+        return (*old_state[1:], agg)
 
-    def on_marker(self, new_state: Any, key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
-        if marker.timestamp % self.blocks == 0 and sum(new_state):
-            emit(key, sum(new_state))
+    def on_marker(self, new_state: tuple[int, ...], key: str, marker: Marker, emit: Callable[[str, int], None]) -> None:
+        total = sum(new_state)
+        if marker.timestamp % self.blocks == 0 and total:
+            emit(key, total)
 
     def linger(self) -> Linger:
         return self.blocks - 1

@@ -71,6 +71,10 @@ def boom(*_: object) -> Any:
     raise KeyError("k")
 
 
+def no_time(sample: Sample) -> Any:
+    return getattr(sample, "absent", None)
+
+
 @pytest.mark.parametrize(
     ("given", "row", "reason"),
     [
@@ -89,7 +93,7 @@ def boom(*_: object) -> Any:
         ({}, (UNIT, Sample(1e305)), "time: the time 1e+305 s is beyond the year 148,000: is the unit right?"),
         ({"markers": every(seconds=1, time=boom)}, (UNIT, Sample(5.0)), "time raised KeyError: 'k' for Sample("),
         (
-            {"markers": every(seconds=1, time=lambda s: getattr(s, "absent", None))},
+            {"markers": every(seconds=1, time=no_time)},
             (UNIT, Sample(5.0)),
             "time: the time is None, expected",
         ),

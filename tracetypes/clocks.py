@@ -1,8 +1,7 @@
-"""The clock of a source with ``ahead=`` or ``per=``: which rows are late, which are held, and how far event time has come.
+"""The clock of a source with event time: which rows are late, which are held, and how far event time has come.
 
-Without these two options a row moves event time as soon as it comes, and :class:`~tracetypes.markers.EventTime` says all. With
-them a row may have to wait until later rows tell what it is, and each sender has a time of its own. Decisions depend on the rows
-and their order alone, never on how they were cut into splits.
+A row that is very far ahead waits until later rows tell what it is. With ``per=`` each sender has a time of its own. Decisions
+depend on the rows and their order alone, never on how they were cut into splits.
 """
 
 from __future__ import annotations
@@ -81,11 +80,9 @@ class Clock(Generic[R]):
     def take(self, time: int, device: Device, row: R, key: Hashable = None) -> list[Verdict[R]]:
         """What is known once a row has come: of this row, and of rows that were held. Raises :class:`OtherSender`."""
         new = Held(time, device, row, key)
-        ahead = self.how.ahead
-        if ahead is None:
-            return [self._accept(new)]
+        ahead = self.how.reach
         if self.newest is None:
-            return self._begin(new, ahead)
+            return [self._accept(new)] if self.how.ahead is None else self._begin(new, ahead)
         reference = self.devices.get(device, self.newest) if self.how.per is not None else self.newest
         mine = [one for one in self.held if one.device == device]
         if time - reference > ahead:
@@ -107,7 +104,7 @@ class Clock(Generic[R]):
         if self.closed is not None and end <= self.closed:
             return [], None
         self.newest = reached if self.newest is None else max(self.newest, reached)
-        near = [one for one in self.held if self.how.ahead is None or one.time - self.newest <= self.how.ahead]
+        near = [one for one in self.held if one.time - self.newest <= self.how.reach]
         self._forget(near)
         verdicts = self._jump(near)
         self._close(end if self.how.per is not None else max(end, self.how.frontier(self.newest)))
@@ -189,7 +186,7 @@ class Clock(Generic[R]):
             heappush(self._slowest, (time, self._numbers, device))
         else:
             self.devices[device] = max(self.devices[device], time)
-        while True:
+        while self._slowest:
             shown, number, slowest = self._slowest[0]
             time = self.devices[slowest]
             if shown < time:
@@ -198,8 +195,8 @@ class Clock(Generic[R]):
                 heappop(self._slowest)
                 del self.devices[slowest]
             else:
-                break
-        self._close(how.frontier(time))
+                self._close(how.frontier(time))
+                return
 
     def _close(self, marker: int) -> None:
         if self.closed is not None and marker <= self.closed:

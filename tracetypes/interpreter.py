@@ -144,16 +144,15 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
     markers: list[int] = []
     runs = NO_MARKERS
     beats: list[int] = []
-    newest: int | None = None
     how = source.markers
     clock: Clock[tuple[int, Row]] | None = None
-    if isinstance(how, EventTime) and how.has_clock:
+    if isinstance(how, EventTime):
         clock = Clock(how, isinstance(source.ordered_by, RowPosition))
 
     def open_block() -> int | None:
-        if clock is not None:
-            return None if clock.closed is None else clock.closed + clock.how.period
-        return first_open(how, newest) if isinstance(how, EventTime) else len(markers)
+        if clock is None:
+            return len(markers)
+        return None if clock.closed is None else clock.closed + clock.how.period
 
     def reject(at: int, text: str, reason: str) -> None:
         rejects.append((at, reason))
@@ -182,33 +181,19 @@ def arrange(source: Source, rows: Iterable[Row], *, drain: bool) -> Arranged:
                 decide(clock.take(row.time, row.device, (at, row), row.key))
             except OtherSender as error:
                 raise overlapping(source, error.key, "senders") from None
-        elif row.kind == "marker" and isinstance(how, EventTime):
-            beat = how.heartbeat(row.time)
-            if newest is None or beat > how.frontier(newest):
-                beats.append(beat)
-                newest = max(row.time + how.delay, row.time + how.delay if newest is None else newest)
         elif row.kind == "marker":
             if markers and row.time <= markers[-1]:
                 reject(at, str(row.time), f"marker {Marker(row.time)} does not lie after {Marker(markers[-1])}")
             else:
                 markers.append(row.time)
-        elif isinstance(how, EventTime):
-            block = how.block(row.time)
-            if newest is not None and block <= how.frontier(newest):
-                late.append(Late(row.key, row.value, block, how.frontier(newest)))
-                side_outputs["late"].append((first_open(how, newest), Item(row.key, row.value)))
-            else:
-                placed.append((block, at, row))
-            newest = row.time if newest is None else max(newest, row.time)
         else:
             placed.append((len(markers), at, row))
-    if clock is not None and drain:
-        decide(clock.end())
-    if isinstance(how, EventTime):
+    if clock is not None and isinstance(how, EventTime):
+        if drain:
+            decide(clock.end())
         times = sorted({*beats, *(b for b, _, _ in placed)})
-        closed = clock.closed if clock is not None else None if newest is None else how.frontier(newest)
-        if closed is not None and times:
-            first, last = times[0], times[-1] if drain else closed
+        if clock.closed is not None and times:
+            first, last = times[0], times[-1] if drain else clock.closed
             runs = MarkerRuns((range(first, last + 1, how.period),))
         streams = {output: _aside_by_time(how, aside, runs, times, drain) for output, aside in side_outputs.items()}
     else:

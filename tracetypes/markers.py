@@ -19,6 +19,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show
 
 __all__ = [
+    "MANY",
     "EventTime",
     "InBand",
     "Marker",
@@ -48,6 +49,9 @@ MICROS: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 Span: TypeAlias = float | dt.timedelta
 """A length of time: seconds, or a timedelta."""
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+MANY: Final = 1_000_000
+"""Markers. A row that is further ahead of the newest one is more often wrong than right."""
 
 FIRST: Final = micros_of(dt.datetime.min.replace(tzinfo=dt.UTC))
 LAST: Final = micros_of(dt.datetime.max.replace(tzinfo=dt.UTC))
@@ -120,9 +124,9 @@ class EventTime(Generic[V_contra]):
     idle: int | None = None
 
     @property
-    def has_clock(self) -> bool:
-        """Whether rows are decided one after the other by a :class:`~tracetypes.clocks.Clock`."""
-        return self.ahead is not None or self.per is not None
+    def reach(self) -> int:
+        """How far a row may be ahead of the newest one before it waits for others that confirm it."""
+        return MANY * self.period if self.ahead is None else self.ahead
 
     def time_of(self, value: Any) -> int:
         """Event time of a source value in microseconds. Raises ValueError for one that is no time, or whose block does not lie in

@@ -213,13 +213,21 @@ def _difference(record: Any, again: Any) -> Iterator[str]:
     if lost := other_attributes(record):
         yield f"{show(record)} has {lost[0]!r}, which is no field of {cls.__name__}: a copy does not have it"
     for what, same in (("equal to it", operator.eq), ("of the same hash", _same_hash)):
-        if same is _same_hash and getattr(cls, "__hash__", None) is None:
+        if same is _same_hash and not _has_hash(record):
             continue
         try:
             if same(record, record) and not same(record, again):
                 yield f"a copy of {show(record)}, made of its fields, is not {what}"
         except Exception as error:  # the author's own
             yield f"a copy of {show(record)}, made of its fields, cannot be compared: {type(error).__name__}: {error}"
+
+
+def _has_hash(record: Any) -> bool:
+    try:
+        hash(record)
+    except TypeError:  # one of its fields has none, such as a list
+        return False
+    return True
 
 
 def _same_hash(one: Any, other: Any) -> bool:

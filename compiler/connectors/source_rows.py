@@ -197,7 +197,7 @@ class Columns:
         value, time, key = layout.value, leaf.traced_time, None
         if not never_refuses(value) or not never_refuses(layout.key):
             return None
-        if not isinstance(how, EventTime) or how.has_clock:
+        if not isinstance(how, EventTime) or leaf.has_clock:
             return None
         if not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
             return None

@@ -11,6 +11,7 @@ import attrs
 from tracetypes.compiler.local.inputs import SplitReader, SplitRows
 from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.one_by_one import one_by_one
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.clocked_source import source_kernel
@@ -26,12 +27,14 @@ __all__ = ["Kernels", "SplitAnswer", "SplitTask"]
 
 @attrs.frozen(eq=False)
 class SplitTask:
-    """A split of a link that is to be read. ``number``: its place among those of the link in this epoch."""
+    """A split of a link that is to be read. ``number``: its place among those of the link in this epoch. ``one_by_one``: a clock
+    decides its rows."""
 
     stage: Stage
     link: SourceLink | ChannelLink
     split: Any
     number: int
+    one_by_one: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -59,8 +62,8 @@ class Kernels:
         self.straight = plan.layout if is_straight(plan) else None
         self.delivery = SEND if self.straight is None else delivery
         self.stages: dict[int, StageKernel] = {}
-        self.sources: dict[tuple[int, int], SourceKernel] = {}
-        self.readers: dict[str, Callable[[Any], SplitRows]] = {}
+        self.sources: dict[tuple[int, int, bool], SourceKernel] = {}
+        self.readers: dict[tuple[str, bool], Callable[[Any], SplitRows]] = {}
 
     def stage(self, number: int) -> StageKernel:
         """The kernel of a stage."""
@@ -70,7 +73,7 @@ class Kernels:
 
     def source(self, stage: Stage, link: SourceLink) -> SourceKernel:
         """The kernel of a link."""
-        at = stage.number, link.number
+        at = stage.number, link.number, link.leaf.has_clock
         if at not in self.sources:
             self.sources[at] = source_kernel(stage, link, self.plan.key_groups, self.straight, self.verifier)
         return self.sources[at]
@@ -79,15 +82,16 @@ class Kernels:
         """Read a split. ``before``: from a partition of the source to the newest event time before the split in it."""
         match task.link:
             case SourceLink() as link:
-                return self._split(task, link, before)
+                return self._split(task, one_by_one(link) if task.one_by_one else link, before)
             case ChannelLink() as link:
                 return SplitAnswer(task, self._entry(task, link))
 
     def _split(self, task: SplitTask, link: SourceLink, before: Callable[[int], Reached]) -> SplitAnswer:
         leaf = link.leaf
-        if leaf.label not in self.readers:
-            self.readers[leaf.label] = self.inputs[leaf.source.name].reader(leaf, self.verifier)
-        one = self.readers[leaf.label](task.split)
+        at = leaf.label, leaf.has_clock
+        if at not in self.readers:
+            self.readers[at] = self.inputs[leaf.source.name].reader(leaf, self.verifier)
+        one = self.readers[at](task.split)
         kernel = self.source(task.stage, link)
         earlier = before(one.part)
         with operators_print():

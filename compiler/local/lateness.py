@@ -7,7 +7,8 @@ Theorem. A split that :meth:`Lateness.settle` accepts has the items, late items 
 later than the newest time, so what was late by the guess is late. Nothing else is late if the first block of its items ends
 after the frontier of the newest time. A split for which that does not hold is read again, with the newest time itself. So no
 epoch is repeated because of late items, however many workers there are. A split of the next epoch is read early
-(:mod:`.split_source`) with the newest time that is settled, and is settled in its epoch like any other.
+(:mod:`.split_source`) with the newest time that is settled, and is settled in its epoch like any other. Where a clock must decide
+the rows of a split (:mod:`tracetypes.compiler.runtime.jumps`), it is read when it is settled, from the clock before it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import attrs
 
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.plan.plan import SourceLink
-from tracetypes.compiler.runtime.clocked_source import has_clock
+from tracetypes.compiler.runtime.jumps import needs_clock
 from tracetypes.compiler.runtime.messages import Reached, time_of
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.markers import EventTime
@@ -56,16 +57,22 @@ class Lateness:
         worker adds some. They are few, however many splits an epoch has: those that wait for an earlier one."""
 
     def read(self, task: SplitTask) -> SplitAnswer:
-        """Read a split, with a guess. Of a source with a clock there is no guess: its splits are read in their order."""
-        if _has_clock(task):
+        """Read a split, with a guess, unless a clock decides its rows."""
+        if self._waits(task):
             return SplitAnswer(task, [])
         return self.add(self._read(task, KnownTimes(self._guesses(task))))
 
     def read_early(self, task: SplitTask) -> SplitAnswer:
         """Read a split of the next epoch, with a guess: splits that have been settled come before it."""
-        if _has_clock(task):
+        if self._waits(task):
             return SplitAnswer(task, [])
         return self._read(task, KnownTimes(self._settled(_label(task))))
+
+    def _waits(self, task: SplitTask) -> bool:
+        """Whether a split is read when it is settled: a clock will decide its rows."""
+        if not isinstance(task.link, SourceLink):
+            return False
+        return task.link.leaf.has_clock or any(isinstance(one, Mapping) for one in self._settled(_label(task)).values())
 
     def add(self, answer: SplitAnswer) -> SplitAnswer:
         """An answer, by which later splits of this epoch are guessed."""
@@ -89,14 +96,16 @@ class Lateness:
 
     def settle(self, answer: SplitAnswer) -> SplitAnswer:
         """The answer of the next split of a link."""
-        if _has_clock(answer.task):
-            return self._next(answer.task)
         link, report = answer.task.link, answer.report
-        if report is None or not isinstance(link, SourceLink):
+        if not isinstance(link, SourceLink):
             return answer
+        if report is None:
+            return self._next(answer.task)
         how = link.leaf.source.markers
         label = link.leaf.label
         times = self.newest.setdefault(label, {})
+        if isinstance(how, EventTime) and needs_clock(how, times.get(report.part), report):
+            return self._next(answer.task)
         newest = time_of(times.get(report.part))
         if isinstance(how, EventTime) and newest is not None and newest != answer.before:
             closed = how.frontier(newest)
@@ -109,17 +118,15 @@ class Lateness:
         return answer
 
     def _next(self, task: SplitTask) -> SplitAnswer:
-        """Read the next split of a source with a clock."""
+        """Read the next split by its clock."""
         label = _label(task)
-        answer = self._read(task, KnownTimes(self._settled(label)))
+        answer = self._read(attrs.evolve(task, one_by_one=True), KnownTimes(self._settled(label)))
         report = answer.report
         assert report is not None
-        self.newest.setdefault(label, {})[report.part] = report.reached
+        times = self.newest.setdefault(label, {})
+        times[report.part] = report.reached if report.clock is not None else later(time_of(times.get(report.part)), report.newest)
+        self.done.get(label, {}).pop(task.number, None)
         return answer
-
-
-def _has_clock(task: SplitTask) -> bool:
-    return isinstance(task.link, SourceLink) and has_clock(task.link.leaf)
 
 
 def _label(task: SplitTask) -> str:

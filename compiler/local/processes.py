@@ -137,7 +137,7 @@ class ProcessRunner:
         if _of(task) not in self.parts.links or (self.splits[_of(task)] == 1 and not self.always):
             return self.here.read(task, before)
         if self._on():
-            request = _values_as_bytes(_of(task), task.split, task.number, dict(before.times))
+            request = _values_as_bytes(_of(task), task.split, task.number, task.one_by_one, dict(before.times))
             with self.pool.reader() as process:
                 if request is not None and self._ready(process):
                     return self._answer(process, request, task, before)

@@ -95,10 +95,10 @@ class _Worker:
         self.runner = ThreadRunner(lambda: self.kernels, self.states)
 
     def _read(self, request: Frame) -> Iterator[Frame]:
-        at, split, number, times = pickle.loads(request.payload)
+        at, split, number, one_by_one, times = pickle.loads(request.payload)
         stage, link = self.links[at]
         assert isinstance(link, SourceLink | ChannelLink)
-        answer = self.runner.read(SplitTask(stage, link, split, number), KnownTimes(times))
+        answer = self.runner.read(SplitTask(stage, link, split, number, one_by_one), KnownTimes(times))
         yield from map(frame_of, answer.messages)
 
     def _step(self, request: Frame, frames: list[Frame]) -> Iterator[Frame]:

@@ -86,8 +86,7 @@ def is_straight(plan: Plan) -> bool:
     timed = all(
         isinstance(leaf, FromSource)
         and leaf.gives_items
-        and isinstance(how := leaf.source.markers, EventTime)
-        and not how.has_clock  # what it holds goes through the stage when the input ends
+        and isinstance(leaf.source.markers, EventTime)
         for leaf in plan.leaves
     )
     in_band = isinstance(plan.sink.format, Kafka) and plan.sink.format.markers  # then items wait for their markers

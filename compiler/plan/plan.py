@@ -23,6 +23,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
 from tracetypes.formats import Layout
+from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, Gate, Merge, Restore, Sink, Sort, Source, title
 from tracetypes.silence import NOTHING, Need
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
@@ -65,7 +66,8 @@ class FromSource:
     ``items``: the stream of its items. ``traced_key`` and ``traced_time``: its functions as expressions of ``value``; for a
     source without ``key=`` the first means nothing. ``quiet``: another reading of the same source tells of its late and
     rejected rows; ``reading``: how many readings of it lie before this one in the plan; ``silence``: how many blocks of silence
-    the plan needs behind the end of the source."""
+    the plan needs behind the end of the source. ``one_by_one``: rows are very far ahead of others, so that a clock must decide
+    each."""
 
     source: Source
     layout: Layout
@@ -76,6 +78,13 @@ class FromSource:
     quiet: bool = False
     reading: int = 0
     silence: int = 0
+    one_by_one: bool = False
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a :class:`~tracetypes.clocks.Clock` decides its rows: then its splits are read one after the other."""
+        how = self.source.markers
+        return isinstance(how, EventTime) and (self.one_by_one or how.per is not None)
 
     @property
     def label(self) -> str:

@@ -1,20 +1,21 @@
-"""The kernel of a source whose rows are decided one after the other: one with ``ahead=`` or ``per=`` (:mod:`tracetypes.clocks`).
+"""The kernel of rows that are decided one after the other by a clock (:mod:`tracetypes.clocks`): those of a source with ``per=``,
+and of each source where one is very far ahead of those before it.
 
-Its splits are read in the order of the source, each from the clock behind the one before it. A report has the clock behind its
-split, and a commit has that of the epoch.
+Splits are then read in the order of the source, each from the clock behind the one before it. A report has the clock behind its
+split, if that holds anything, and a commit has that of the epoch.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain as chained
 from typing import Any, TypeAlias, final
 
 import attrs
 
-from tracetypes.clocks import Clock, OtherSender, Verdict
+from tracetypes.clocks import Clock, Held, OtherSender, Verdict
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.plan.plan import FromSource, SourceLink, Stage
 from tracetypes.compiler.runtime import limits
@@ -32,23 +33,17 @@ from tracetypes.parsing import Row
 from tracetypes.records import UNIT
 from tracetypes.rejects import Rejected
 
-__all__ = ["has_clock", "released", "source_kernel"]
+__all__ = ["Released", "source_kernel"]
 
-Placed: TypeAlias = tuple[int, Row]
+Placed: TypeAlias = tuple[int, TakenRow]
 """A row with its position in its split; in a clock that is stored, before all rows of the next split."""
-
-
-def has_clock(leaf: FromSource) -> bool:
-    """Whether the splits of a source must be read one after the other."""
-    how = leaf.source.markers
-    return isinstance(how, EventTime) and how.has_clock
 
 
 def source_kernel(
     stage: Stage, link: SourceLink, key_groups: int, straight: Layout | None = None, verifier: Verifier | None = None
 ) -> SourceKernel:
     """The kernel of a link. The parameters are those of :class:`SourceKernel`."""
-    kernel = ClockedSource if has_clock(link.leaf) else SourceKernel
+    kernel = ClockedSource if link.leaf.has_clock else SourceKernel
     return kernel(stage, link, key_groups, straight, verifier)
 
 
@@ -59,17 +54,37 @@ def _clock_of(leaf: FromSource, before: Reached) -> Clock[Placed]:
     clock: Clock[Placed] = Clock(how, isinstance(source.ordered_by, RowPosition))
     if isinstance(before, Mapping):
         newest, clock_text = before["newest"], before["clock"]
-        for name, value in loads(base64.b64decode(clock_text)).items():
+        names = loads(base64.b64decode(clock_text))
+        kept: list[Held[tuple[int, Row]]] = names.pop("held")
+        for name, value in names.items():
             setattr(clock, name, value)
+        clock.held = [Held(one.time, one.device, (one.row[0], _kept(one.row[1])), one.key) for one in kept]
         clock = clock.settle()
         if newest is not None:
             clock.reach(how.frontier(newest))
+    elif before is not None:
+        clock.newest, clock.closed = before, how.frontier(before)
     return clock
 
 
-def _stored(clock: Clock[Placed]) -> str:
-    """A clock as text, without what its source says."""
-    held = [attrs.evolve(one, row=(at - len(clock.held), one.row[1])) for at, one in enumerate(clock.held)]
+def _kept(row: Row) -> TakenRow:
+    """A row of an earlier split."""
+    return TakenRow(row, lambda: row.text)
+
+
+def _newest(clock: Clock[Any]) -> int | None:
+    """The newest time of a part, as far as it closes blocks."""
+    return clock.newest if clock.how.per is None or clock.closed is None else clock.closed + clock.how.delay
+
+
+def _stored(clock: Clock[Placed]) -> str | None:
+    """A clock as text, without what its source says; None if the newest time says all."""
+    if clock.how.per is None and not clock.held:
+        return None
+    held = []
+    for at, one in enumerate(clock.held):
+        row = attrs.evolve(one.row[1].row, text=one.row[1].show())
+        held.append(Held(one.time, one.device, (at - len(clock.held), row), one.key))
     names = {"newest": clock.newest, "closed": clock.closed, "devices": clock.devices, "owners": clock.owners, "held": held}
     return base64.b64encode(dumps(names)).decode()
 
@@ -96,9 +111,8 @@ class ClockedSource(SourceKernel):
                 verdicts, end = clock.beat(row.time)
                 self.blocks.update(() if end is None else (end,))
             else:
-                shown = attrs.evolve(row, text=one.show()) if how.ahead is not None else row
                 try:
-                    verdicts = clock.take(row.time, row.device, (count, shown), row.key)
+                    verdicts = clock.take(row.time, row.device, (count, one), row.key)
                 except OtherSender as error:
                     raise overlapping(self.leaf.source, error.key, "senders") from None
             for verdict in verdicts:
@@ -107,7 +121,6 @@ class ClockedSource(SourceKernel):
                 yield from self.partitioner.messages(piece)
         yield from chained(self._collected(piece), self.aside.messages())
         ends = sorted(self.blocks)
-        newest = clock.newest if how.per is None or clock.closed is None else clock.closed + how.delay
         yield from self._to_all(
             Report(
                 link=self.link.number,
@@ -116,13 +129,14 @@ class ClockedSource(SourceKernel):
                 parts=self.parts,
                 idle=self.idle,
                 rows=count,
-                newest=newest,
+                newest=_newest(clock),
                 first=ends[0] if ends else None,
                 jump=self.jumps.first,
                 last=ends[-1] if ends else None,
                 open=self.open,
                 late=self.late if self.aloud else 0,
                 rejects=self.rejects if self.aloud else 0,
+                clocked=True,
                 clock=_stored(clock),
             )
         )
@@ -130,9 +144,10 @@ class ClockedSource(SourceKernel):
     def _decided(
         self, piece: Piece, clock: Clock[Placed], reached: int | None, verdict: Verdict[Placed]
     ) -> Iterator[Message]:
-        position, row = verdict.row
+        position, taken = verdict.row
+        row = taken.row
         if verdict.reason:
-            yield from self._reject(piece, clock, row.text, verdict.reason)
+            yield from self._reject(piece, clock, taken.show(), verdict.reason)
         elif verdict.closed is not None:
             self.late += 1
             if self.aloud:
@@ -140,7 +155,7 @@ class ClockedSource(SourceKernel):
                 if self.aside.full:
                     yield from self.aside.messages()
             if self.gives_late:
-                yield from self._open(piece, row.key, row.value, self._first_open(clock))
+                yield from self._open(piece, row.key, row.value, self.first_open(clock))
         else:
             self.jumps.row(reached, verdict.time, partial(shown_item, self.late_schema, row.key, row.value))
             self.blocks.add(verdict.block)
@@ -154,14 +169,39 @@ class ClockedSource(SourceKernel):
             if self.aside.full:
                 yield from self.aside.messages()
         if self.gives_rejects:
-            yield from self._open(piece, UNIT, Rejected.of(self.name, text, reason), self._first_open(clock))
+            yield from self._open(piece, UNIT, Rejected.of(self.name, text, reason), self.first_open(clock))
 
     @staticmethod
-    def _first_open(clock: Clock[Any]) -> int:
+    def first_open(clock: Clock[Any]) -> int:
+        """The end of the first block that is open."""
         return FIRST if clock.closed is None else clock.closed + clock.how.period
 
 
-def released(leaf: FromSource, before: Reached) -> list[tuple[Row, int]]:
-    """The rows that the clock of a part holds when the input ends, with the ends of their blocks."""
-    return [(verdict.row[1], verdict.block) for verdict in _clock_of(leaf, before).end() if verdict.is_item]
+@attrs.frozen
+class Released:
+    """Rows that the clock of a part no longer holds: what each is, the end of the first block that is open, and what the clock
+    is then."""
+
+    verdicts: Sequence[Verdict[Row]]
+    open: int
+    newest: int | None
+    clock: str | None
+
+    @classmethod
+    def at_end(cls, leaf: FromSource, before: Reached) -> Released:
+        """When the input ends."""
+        clock = _clock_of(leaf, before)
+        return cls._of(clock.end(), clock)
+
+    @classmethod
+    def by_heartbeat(cls, leaf: FromSource, before: Reached, time: int) -> Released:
+        """When others have reached a time, while the part is idle."""
+        clock = _clock_of(leaf, before)
+        verdicts, _ = clock.beat(time)
+        return cls._of(verdicts, clock)
+
+    @classmethod
+    def _of(cls, verdicts: Iterable[Verdict[Placed]], clock: Clock[Placed]) -> Released:
+        rows = [Verdict(one.row[1].row, one.time, one.block, one.closed, one.reason) for one in verdicts]
+        return cls(rows, ClockedSource.first_open(clock), _newest(clock), _stored(clock))
 

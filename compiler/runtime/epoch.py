@@ -20,12 +20,11 @@ class Epoch:
 
     ``starts``: of sources with markers in band, the end of the block of the items before each marker of a piece, and after the
     last. ``part_of``: the part of the source that a piece belongs to. ``frontiers``: of sources with event time, the last
-    marker before a piece. ``rows`` and ``read``: rows that the sources read, ``read`` by source. ``rejected``: rejects that
-    only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one. ``emitted``:
-    items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it behind the last
-    of them, once all links have ended. ``jumps``: rows that are very
-    far ahead of those before them, by source. ``ends``: of each link the last marker before
-    its silence, None while it goes on.
+    marker before a piece. ``rows`` and ``read``: rows that the sources read, ``read`` by source. ``aside``: late items and
+    rejects that only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one.
+    ``emitted``: items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it
+    behind the last of them, once all links have ended. ``jumps``: rows that are very far ahead of those before them, by source.
+    ``ends``: of each link the last marker before its silence, None while it goes on.
     """
 
     group: int
@@ -35,7 +34,7 @@ class Epoch:
     frontiers: dict[tuple[int, Piece], int] = attrs.Factory(dict)
     rows: int = 0
     read: dict[str, int] = attrs.Factory(dict)
-    rejected: list[Message] = attrs.Factory(list)
+    aside: list[Message] = attrs.Factory(list)
     emitted: int = 0
     jumps: list[tuple[str, Jump]] = attrs.Factory(list)
     closed: MarkerRuns = NO_MARKERS

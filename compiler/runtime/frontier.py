@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
@@ -11,12 +11,13 @@ import numpy as np
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
-from tracetypes.compiler.runtime.clocked_source import released
+from tracetypes.compiler.runtime.clocked_source import Released
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.jumps import WIDE
+from tracetypes.compiler.runtime.jumps import needs_clock
 from tracetypes.compiler.runtime.messages import Markers, Piece, Reached, Report, RetryEpoch
+from tracetypes.compiler.runtime.partitioner import ends_of_windows
 from tracetypes.compiler.runtime.progress import Coming, Progress, due, later, reached
-from tracetypes.compiler.runtime.side_rows import rejected_rows
+from tracetypes.compiler.runtime.side_rows import late_row, rejected_rows
 from tracetypes.compiler.runtime.source import PairBuffer
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import chain, flush
@@ -114,12 +115,16 @@ def _of(link: Link) -> Reader | SentMarkers:
             return SentMarkers(link)
 
 
+def _schemas(leaf: FromSource) -> tuple[Schema, Schema]:
+    return leaf.items.key, leaf.items.value
+
+
 @final
 class Frontier:
     """The links of a stage. What it keeps of them lies in a list: of each link, the progress of each part of its source."""
 
     def __init__(self, stage: Stage, groups: KeyGroups) -> None:
-        self.groups = groups
+        self.groups, self.joined = groups, stage.joined
         self.all = [_of(link) for link in links(stage.region)]
         self.readers = {at: one for at, one in enumerate(self.all) if not isinstance(one, SentMarkers)}
         self.timed = {at: one for at, one in self.readers.items() if isinstance(one, EventTimes)}
@@ -148,8 +153,9 @@ class Frontier:
 
     def advance(self, progress: list[list[Progress]], epoch: Epoch, reports: Sequence[Report], blocks: Open) -> None:
         """Take the reports in the order of their pieces. Raises :class:`RetryEpoch` when a piece held items that earlier ones
-        made late."""
+        made late, or rows that a clock must decide."""
         again: dict[str, list[tuple[Piece, int | None]]] = {}
+        one_by_one: set[str] = set()
         late = False
         for report in sorted(reports, key=lambda r: (r.link, r.piece)) if len(reports) > 1 else reports:
             one, parts = self.readers[report.link], progress[report.link]
@@ -160,14 +166,16 @@ class Frontier:
             self._count(one, part, epoch, report)
             match one:
                 case EventTimes():
+                    if needs_clock(one.how, part.come, report):
+                        one_by_one.add(one.leaf.label)
                     late |= self._timed(one, part, epoch, report, again)
                 case InBandMarkers():
                     epoch.starts[report.link, report.piece] = self._marked(one, part, epoch, report, blocks)
-        if late:
-            raise RetryEpoch(again)
+        if late or one_by_one:
+            raise RetryEpoch(again, sorted(one_by_one))
         for link in sorted({report.link for report in reports if report.idle}):
-            idle = {report.part for report in reports if report.link == link and report.idle}
-            self.pass_over(self.timed[link].how, progress[link], idle)
+            idle = {report.part: report.piece for report in reports if report.link == link and report.idle}
+            self.pass_over(self.timed[link], progress[link], idle, epoch, blocks)
 
     @staticmethod
     def _count(one: Reader, part: Progress, epoch: Epoch, report: Report) -> None:
@@ -192,13 +200,10 @@ class Frontier:
         if before is not None:
             closed = epoch.frontiers[report.link, report.piece] = how.frontier(before)
             again.setdefault(leaf.label, []).append((report.piece, before))
-            if report.first is not None and report.first <= closed and report.clock is None:
+            if report.first is not None and report.first <= closed and not report.clocked:
                 late = True
         if report.jump is not None and not leaf.quiet:
-            newest, time, row = report.jump
-            newest = newest if before is None else max(newest, before)  # the piece had to guess
-            if time - newest > WIDE * how.period:
-                epoch.jumps.append((leaf.source.name, (newest, time, row)))
+            epoch.jumps.append((leaf.source.name, report.jump))
         part.newest = later(before, report.newest)
         part.clock = report.clock
         part.end = later(part.end, report.last)
@@ -221,7 +226,7 @@ class Frontier:
                     part.open = True
                 if epoch.group == 0 and not one.leaf.quiet:
                     row = str(marker), reason
-                    epoch.rejected.append(rejected_rows(rejected.source, report.link, report.piece, [row]))
+                    epoch.aside.append(rejected_rows(rejected.source, report.link, report.piece, [row]))
                 continue
             ends.extend([marker] * (at + 1 - len(ends)))
             self._join(epoch, blocks, pending, marker)
@@ -239,6 +244,7 @@ class Frontier:
 
     def _pass(self, link: Link, piece: Piece, item: Item, end: int, epoch: Epoch, blocks: Open) -> None:
         """Send an item of which only the stage knows through its link. Each key group keeps its own keys."""
+        end = end if self.joined is None else ends_of_windows(end, *self.joined)
         buffer = PairBuffer()
         chain(link.path, buffer.put, buffer)(item.key, item.value)
         flush(buffer.ahead)
@@ -247,15 +253,21 @@ class Frontier:
             keys, values = [key for key, _ in own], [value for _, value in own]
             blocks.hold(link.number, piece, Batch(keys, values, [end] * len(own)))
 
-    def pass_over(self, how: EventTime, parts: list[Progress], idle: set[int]) -> None:
+    def pass_over(
+        self, one: EventTimes, parts: list[Progress], idle: Mapping[int, Piece], epoch: Epoch, blocks: Open
+    ) -> None:
         """Parts that are idle send a heartbeat as it were: of the last marker that all other parts have reached."""
+        how = one.how
         others = [reached(how, progress, False) for part, progress in enumerate(parts) if part not in idle]
         ends = [marker for marker in others if marker is not None]
         if not ends or len(ends) < len(others):
             return
         beat = min(ends)
-        for progress in (parts[part] for part in idle):
+        for part, piece in idle.items():
+            progress = parts[part]
             if progress.newest is None or beat > how.frontier(progress.newest):
+                if progress.clock is not None:
+                    self._release(one, progress, piece, Released.by_heartbeat(one.leaf, progress.come, beat), epoch, blocks)
                 progress.newest = later(progress.newest, beat + how.delay)
                 progress.end = later(progress.end, beat)
                 if progress.sent is None:
@@ -300,14 +312,15 @@ class Frontier:
             ended = all(part.complete for part in progress[at])
             for number, part in enumerate(progress[at]):
                 part.complete = True
+                if isinstance(one, EventTimes) and part.clock is not None:
+                    ended_by = Released.at_end(one.leaf, part.come)
+                    self._release(one, part, (LAST, 0, 0), attrs.evolve(ended_by, newest=None, clock=None), epoch, blocks)
                 match one:
                     case InBandMarkers() if part.open:
                         final = 0 if part.last is None else part.last + 1
                         self._join(epoch, blocks, OPEN + self.way(at, number), final)
                         part.waiting |= runs_of((final,))
                         part.last, part.open = final, False
-                    case EventTimes(aside=False) if part.clock is not None:
-                        self._release(one, part, epoch, blocks)
                     case EventTimes() if part.aside is not None:
                         part.first = 0 if part.first is None else part.first
                         part.end = max(part.first if part.end is None else part.end, part.aside)
@@ -316,16 +329,26 @@ class Frontier:
             if isinstance(one, EventTimes) and not ended:
                 progress[at][0].silence = one.silence(progress[at])
 
-    def _release(self, one: EventTimes, part: Progress, epoch: Epoch, blocks: Open) -> None:
-        """Send the rows that the clock of a source holds through its link, behind all that it has sent."""
-        for number, (row, end) in enumerate(released(one.leaf, part.come)):
-            if part.newest is not None and not one.leaf.quiet:
+    def _release(self, one: EventTimes, part: Progress, piece: Piece, rows: Released, epoch: Epoch, blocks: Open) -> None:
+        """Send rows through the link of a source that its clock no longer holds. Late ones go aside."""
+        loud = epoch.group == 0 and not one.leaf.quiet
+        for verdict in rows.verdicts:
+            row, end = verdict.row, verdict.block
+            if verdict.closed is not None:
+                if loud:
+                    epoch.aside.append(late_row(one.leaf.source.name, _schemas(one.leaf), row, end, verdict.closed))
+                if one.leaf.source.output == "late":
+                    part.aside = later(part.aside, rows.open)
+                    self._pass(one.link, piece, Item(row.key, row.value), rows.open, epoch, blocks)
+                continue
+            if part.newest is not None and loud:
                 epoch.jumps.append((one.leaf.source.name, (part.newest, row.time, row.text)))
             part.end = later(part.end, end)
             if part.sent is None:
                 part.first = end if part.first is None else min(part.first, end)
-            self._pass(one.link, (LAST, number, 0), Item(row.key, row.value), end, epoch, blocks)
-        part.clock = None
+            if not one.aside:
+                self._pass(one.link, piece, Item(row.key, row.value), end, epoch, blocks)
+        part.newest, part.clock = later(part.newest, rows.newest), rows.clock
 
     def due(self, progress: list[list[Progress]], epoch: Epoch, blocks: Open) -> Coming:
         """The markers that are due. Nothing is due up to a link that lags behind.

@@ -8,7 +8,7 @@ messages are the business of `wire/`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
@@ -124,10 +124,13 @@ class Report:
 
     ``part`` of ``parts``: a source in parts (the partitions of a topic) is the merge of them, each with markers of its own.
     Event time: ``newest`` time of any row, ``first`` block of any item that was not late, ``before``: the newest time
-    that was taken to lie before the piece when its late items were told, ``jump``: the first row that is very far ahead.
+    that was taken to lie before the piece when its late items were told, ``jump``: the first row that is very far ahead and was
+    accepted. ``leaps`` and ``unsure``: whether a clock must decide the rows
+    (:func:`~tracetypes.compiler.runtime.jumps.needs_clock`).
     ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``open``: where late
     items or rejects are what is sent, the last block of any of them as far as the piece tells. ``idle``: the part has been
-    silent for so long that the others do not wait for it. ``clock``: of a source that has one, behind the piece.
+    silent for so long that the others do not wait for it. ``clocked``: a clock has decided the rows; ``clock``: what it holds
+    behind the piece, if anything.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -147,6 +150,9 @@ class Report:
     part: int = 0
     parts: int = 1
     idle: bool = False
+    leaps: bool = False
+    unsure: bool = False
+    clocked: bool = False
     clock: str | None = None
 
     @property
@@ -319,16 +325,18 @@ class Message(NamedTuple):
 
 
 class RetryEpoch(Exception):
-    """A step must be done again: a piece held items that earlier pieces of the same step made late.
+    """A step must be done again: a piece held items that earlier pieces of the same step made late, or rows that a clock must
+    decide.
 
     ``before``: for each reading of a source the pieces of the step with the newest event time that lies before each.
+    ``one_by_one``: the readings that need a clock.
     """
 
     MARK = "TRACETYPES-REREAD "
 
-    def __init__(self, before: dict[str, list[tuple[Piece, int | None]]]) -> None:
-        self.before = before
-        super().__init__(self.MARK + json.dumps(before))
+    def __init__(self, before: dict[str, list[tuple[Piece, int | None]]], one_by_one: Sequence[str] = ()) -> None:
+        self.before, self.one_by_one = before, frozenset(one_by_one)
+        super().__init__(self.MARK + json.dumps([before, sorted(one_by_one)]))
 
     @classmethod
     def from_text(cls, text: str) -> RetryEpoch | None:
@@ -336,11 +344,12 @@ class RetryEpoch(Exception):
         at = text.find(cls.MARK)
         if at < 0:
             return None
-        fields, _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
-        return cls({name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in fields.items()})
+        (before, one_by_one), _ = json.JSONDecoder().raw_decode(text[at + len(cls.MARK) :])
+        pieces = {name: [(tuple(piece), newest) for piece, newest in pairs] for name, pairs in before.items()}
+        return cls(pieces, one_by_one)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (RetryEpoch, (self.before,))
+        return (RetryEpoch, (self.before, sorted(self.one_by_one)))
 
 
 class Difference(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,18 @@ from tracetypes.compiler.runtime.partial_aggregation import ArrowRows, ColumnRow
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
 
-__all__ = ["ObjectAggregator", "Partitioner", "Straight"]
+__all__ = ["ObjectAggregator", "Partitioner", "Straight", "ends_of_windows"]
 
 
-def ends_of_windows(ends: Numbers, size: int, offset: int) -> Numbers:
+@overload
+def ends_of_windows(ends: int, size: int, offset: int) -> int: ...
+
+
+@overload
+def ends_of_windows(ends: Numbers, size: int, offset: int) -> Numbers: ...
+
+
+def ends_of_windows(ends: Any, size: int, offset: int) -> Any:
     """The ends of the windows or panes in which blocks lie, from the ends of the blocks."""
     if isinstance(ends, NumberRuns):
         return ends.with_values(ends_of_windows(ends.values, size, offset))

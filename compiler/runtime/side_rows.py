@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.json_text import json_text, json_texts
 from tracetypes.compiler.runtime.chunks import Chunk, LateRows
 from tracetypes.compiler.runtime.messages import Message, Piece, SideRows
 from tracetypes.markers import Marker
+from tracetypes.parsing import Row
 from tracetypes.plain_data import to_plain
 from tracetypes.records import Schema
 
@@ -111,9 +112,14 @@ def late_rows(
         yield _late(source, link, piece, texts, late.ends[some], late.sent[some], late.own[some])
 
 
-def _late(source: str, link: int, piece: Piece, rows: list[str], blocks: Any, closed: Any, own: Any) -> Message:
+def _late(source: str, link: int | None, piece: Piece, rows: list[str], blocks: Any, closed: Any, own: Any) -> Message:
     columns = {"row": rows, "block": blocks, "closed": closed, "own": own}
     return Message(0, SideRows("late", source, link, piece, pa.record_batch(columns, _LATE)))
+
+
+def late_row(source: str, schemas: tuple[Schema, Schema], row: Row, block: int, closed: int) -> Message:
+    """A late item that only the stage knows of."""
+    return _late(source, None, (0, 0, 0), [shown_item(schemas, row.key, row.value)], [block], [closed], [False])
 
 
 def rejected_rows(source: str, link: int, piece: Piece, rows: list[tuple[str, str]]) -> Message:

@@ -23,11 +23,11 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, through, through_one
-from tracetypes.compiler.runtime.jumps import Jumps
-from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
+from tracetypes.compiler.runtime.jumps import Leaps
+from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report, time_of
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
-from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item, shown_row
+from tracetypes.compiler.runtime.side_rows import SideBuffer
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
@@ -152,16 +152,16 @@ class SourceKernel:
     def _by_time(
         self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: Reached
     ) -> Iterator[Message]:
-        assert before is None or isinstance(before, int), "a source without a clock"
-        newest, first, count, late, rejects = before, None, 0, 0, 0
+        earlier = time_of(before)
+        newest, first, count, late, rejects = earlier, None, 0, 0, 0
         latest: int | None = None  # of late items
-        closed = None if before is None else how.frontier(before)
+        closed = None if earlier is None else how.frontier(earlier)
         blocks: set[int] = set()
         push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
-        aside, jumps = SideBuffer(self.name, self.link.number, piece, self.late_schema), Jumps(how)
+        aside, leaps = SideBuffer(self.name, self.link.number, piece, self.late_schema), Leaps(how, earlier)
         for one in rows:
             if isinstance(one, Chunk):
-                jumps.chunk(newest, one, partial(shown_row, self.late_schema, one))
+                leaps.chunk(newest, one)
                 placed = place(how, one, newest, later(first, latest))
                 if placed.late is not None:
                     late += len(placed.late.rows)
@@ -196,6 +196,7 @@ class SourceKernel:
                 continue
             if row.kind == "marker":  # a heartbeat: like an empty block that ends there
                 end = how.heartbeat(time)
+                leaps.beat()
                 if closed is None or end > closed:
                     blocks.add(end)
                     beat = time + delay
@@ -204,6 +205,8 @@ class SourceKernel:
                     closed = how.frontier(newest)
                 continue
             end = (time // period + 1) * period
+            if newest is None or time > newest or leaps.alone:
+                leaps.row(newest, time)
             if closed is not None and end <= closed:
                 late += 1
                 if self.aloud:
@@ -216,7 +219,6 @@ class SourceKernel:
                     yield from self._open(piece, row.key, row.value, closed + period)
                 continue
             if newest is None or time > newest:
-                jumps.row(newest, time, partial(shown_item, self.late_schema, row.key, row.value))
                 newest = time
                 closed = (time - delay) // period * period
             if first is None or time > first:
@@ -229,6 +231,7 @@ class SourceKernel:
         yield from self._collected(piece)
         yield from aside.messages()
         ends = sorted(blocks)
+        leaps.end()
         report = Report(
             link=self.link.number,
             piece=piece,
@@ -238,8 +241,9 @@ class SourceKernel:
             rows=count,
             newest=first,
             first=ends[0] if ends else None,
-            before=before,
-            jump=jumps.first,
+            before=earlier,
+            leaps=leaps.leaps,
+            unsure=leaps.unsure,
             last=ends[-1] if ends else None,
             open=self.open,
             late=late if self.aloud else 0,

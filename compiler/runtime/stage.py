@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import emits_at_markers, interpolation_of
+from tracetypes.compiler.plan.facts import emits_at_markers, interpolation_of, is_straight
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
@@ -117,7 +117,7 @@ class StageKernel:
     def __init__(self, plan: Plan, stage: Stage) -> None:
         self.stage = stage
         self.verifier = Verifier.of(plan)
-        groups = KeyGroups(stage.takes.key, plan.key_groups)
+        groups = KeyGroups(stage.takes.key, 1 if is_straight(plan) else plan.key_groups)
         self.frontier = Frontier(stage, groups)
         self.pipeline = Pipeline(plan, stage, self.verifier)
         self.opened = _opened(stage, groups, self.verifier, as_columns=self.pipeline.as_columns)
@@ -166,12 +166,12 @@ class StageKernel:
                 case _:
                     yield message
         self.frontier.advance(state.progress, epoch, reports, blocks)
-        yield from epoch.rejected
         for rows in aside:  # what earlier pieces of the epoch closed is known only here
             yield Message(0, side_rows.placed(rows, epoch.frontiers))
         with rarely_collected:
             self._hold(state, epoch, blocks, items)
             complete = self._close(state, epoch, blocks, drained=drained)
+        yield from epoch.aside
         yield from self.pipeline.messages(epoch, complete=complete)
 
     def _hold(self, state: StageState, epoch: Epoch, blocks: OpenBlocks, items: Sequence[Arrived]) -> None:

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, SourceLink, Stage, StageLink, links
-from tracetypes.compiler.runtime.clocked_source import has_clock
 from tracetypes.compiler.spark.channels import ChannelReader, channel_messages
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.input_interface import Input
@@ -108,7 +107,7 @@ def _scanned(
     """The messages of a source."""
     end = End(parcel.plan, stage, link, ids, delivery)
     frame, scan = inputs[link.leaf.source.name].scanned(end, files.get(link.leaf.label))
-    if has_clock(link.leaf):  # its rows are decided one after the other
+    if link.leaf.has_clock:  # its rows are decided one after the other
         frame = frame.coalesce(1)
     return frame.mapInArrow(scan.packed(parcel), MESSAGES)
 

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.plan.in_python import in_python
+from tracetypes.compiler.plan.one_by_one import decided_one_by_one
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
@@ -59,6 +60,13 @@ class Query:
         """Run some operators in Python, and the others as traced."""
         self.plan = self.handler.plan = in_python(self.plan, all_but)
         self.parcel = ShippedPlan(self.plan)
+
+    def decide(self, labels: Collection[str]) -> None:
+        """Let a clock decide the rows of some readings, one after the other, as long as the query runs."""
+        if labels:
+            self.plan = self.handler.plan = decided_one_by_one(self.plan, labels)
+            self.parcel.close()
+            self.parcel = ShippedPlan(self.plan)
 
     def differs(self, difference: Difference) -> None:
         """Run an operator in Python from now on, for good."""
@@ -136,9 +144,11 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
     handler.ending.begin()
     _rescale(query)
     number, newest = store.next
+    query.decide([label for label, parts in newest.items() if any(isinstance(one, Mapping) for one in parts)])
     tell(spark, number, newest)
     handler.ending.look()
     pieces: dict[str, Any] = {}
+    clocked = frozenset[str]()
     slow = 0
     while not stop.is_set():
         handler.failed = False
@@ -187,8 +197,11 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                 number, pieces, slow = failed, before, slow + 1
                 tell(spark, number, newest, pieces)
                 continue
-            if again is None or again.before.items() <= before.items():
+            news = again is not None and (again.one_by_one - clocked or not again.before.items() <= before.items())
+            if again is None or not news:
                 raise _translated(error) from error
+            query.decide(again.one_by_one - clocked)
+            clocked |= again.one_by_one
             number, pieces = failed, {**before, **again.before}  # each stage asks for its own sources
             tell(spark, number, newest, pieces)
         finally:

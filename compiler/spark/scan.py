@@ -26,9 +26,9 @@ from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
+from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.clocked_source import has_clock, source_kernel
+from tracetypes.compiler.runtime.clocked_source import source_kernel
 from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
@@ -77,7 +77,7 @@ class Scan(Task):
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of the splits of a task."""
         read = reader(self.leaf.source).read
-        before, follows = _Before(self.leaf.label), has_clock(self.leaf)
+        before, follows = _Before(self.leaf), self.leaf.has_clock
         for piece, rows in self.pieces(self.in_order(list(batches)) if follows else batches, read):
             kernel = source_kernel(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
             part, parts, idle = self.part_of(piece)
@@ -282,14 +282,16 @@ def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[
 class _Before:
     """What the driver knows of a reading of a source before this micro-batch."""
 
-    def __init__(self, reading: str) -> None:
+    def __init__(self, leaf: FromSource) -> None:
+        reading = leaf.label
         context = TaskContext.get()
         text = context.getLocalProperty(BEFORE) if context is not None else None
         content = json.loads(text) if text else {}
         batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
         current = str(content.get("batch")) == str(batch)
         self.newest: list[Reached] = content.get("newest", {}).get(reading, []) if current else []
-        self.pieces = {tuple(piece): newest for piece, newest in content.get("pieces", {}).get(reading, [])}
+        pieces = () if leaf.has_clock else content.get("pieces", {}).get(reading, ())
+        self.pieces = {tuple(piece): newest for piece, newest in pieces}
         self.clocks: dict[int, Reached] = {}
 
     def of(self, piece: Piece, part: int) -> Reached:

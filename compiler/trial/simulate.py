@@ -20,11 +20,12 @@ from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.gates.kernel import GateKernel, TablePiece
 from tracetypes.compiler.gates.kernel import Piece as HeldPiece
+from tracetypes.compiler.plan.one_by_one import decided_one_by_one
 from tracetypes.compiler.plan.plan import ChannelLink, FromStage, Plan, SourceLink, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.runtime.channel import ChannelKernel
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.clocked_source import has_clock, source_kernel
+from tracetypes.compiler.runtime.clocked_source import source_kernel
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Reached, Report, RetryEpoch, Rows, StageProgress
 from tracetypes.compiler.runtime.regroup import regrouped
 from tracetypes.compiler.runtime.source import TakenRow
@@ -283,6 +284,7 @@ def _step(
                     (out if after is None else waiting[after]).extend(output)
         except RetryEpoch as again:
             before |= {name: dict(pieces) for name, pieces in again.before.items()}
+            plan = decided_one_by_one(plan, again.one_by_one)
             continue
         states.update(attempt)
         chance.shuffle(out)
@@ -318,21 +320,21 @@ def _read(
     source, keyed = link.leaf.source, link.leaf.layout.keyed
     read = reader(source).read
     messages: list[Message] = []
-    columnar = isinstance(source.markers, EventTime) and not has_clock(link.leaf)
+    columnar = isinstance(source.markers, EventTime) and not link.leaf.has_clock
     newest = collector.newest.get(link.leaf.label, [])
     come: Reached = newest[part] if part < len(newest) else None
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
         kernel = source_kernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
         frontiers = before.get(link.leaf.label, {})
-        earlier = frontiers[place] if place in frontiers and not has_clock(link.leaf) else come
+        earlier = frontiers[place] if place in frontiers and not link.leaf.has_clock else come
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
         source_rows = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(source_rows, link.leaf.items, chance) if columnar and chance.random() < 0.5 else source_rows
         sent = list(kernel.piece(place, some, earlier, part, len(parts), idle))
         messages.extend(sent)
-        if has_clock(link.leaf):  # whose pieces are read one after the other
+        if link.leaf.has_clock:  # whose pieces are read one after the other
             report = next(message.body for message in sent if isinstance(message.body, Report))
             come = report.reached
     return messages

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.test_clocks import check_runs
+from tests.test_clocks import check_held_in_a_stateless_flow, check_runs
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("name", ["held across runs", "by sender"])
+@pytest.mark.parametrize("name", ["held across runs", "by sender", "without ahead"])
 def test_a_clock_goes_on_in_the_next_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
     check_runs(name, tmp_path, "spark")
+
+
+def test_a_stateless_flow_accepts_what_is_held(spark: SparkSession, tmp_path: Path) -> None:
+    check_held_in_a_stateless_flow(tmp_path, "spark")

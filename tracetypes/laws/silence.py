@@ -239,10 +239,10 @@ def _run(subject: Subject, stream: Sequence[Element], method: str | None = None)
             emitter.out.append(item)
             last = item
         else:
+            emit = partial(emitter.pair, item.key)
             if item.key not in states:
                 states[item.key] = call_operator(op, "initial_state", at, op.initial_state)
-            emit = partial(emitter.pair, item.key)
-            if last is not None and method == "next_emission" and item.key not in touched:
+            elif last is not None and method == "next_emission" and item.key not in touched:
                 states[item.key] = call_operator(op, "on_marker", at, catch_up, op, states[item.key], item.key, last, emit)
             states[item.key] = call_operator(op, "on_item", at, op.on_item, states[item.key], item.key, item.value, emit)
             touched.add(item.key)
