@@ -314,7 +314,9 @@ class Frontier:
                 part.complete = True
                 if isinstance(one, EventTimes) and part.clock is not None:
                     ended_by = Released.at_end(one.leaf, part.come)
-                    self._release(one, part, (LAST, 0, 0), attrs.evolve(ended_by, newest=None, clock=None), epoch, blocks)
+                    piece = LAST, number, 0
+                    epoch.part_of[at, piece] = number
+                    self._release(one, part, piece, attrs.evolve(ended_by, newest=None, clock=None), epoch, blocks)
                 match one:
                     case InBandMarkers() if part.open:
                         final = 0 if part.last is None else part.last + 1
