@@ -45,7 +45,7 @@ def _record(instance: object, attribute: attrs.Attribute[Any], row: Any) -> None
             f"{type(instance).__name__} was given the row {show_type(row)}, which is no record",
             fix="pass a frozen record whose fields are named like the columns",
         )
-    for name, _ in schema.fields:
+    for name in schema.names:
         identifier(instance, attribute, name)
 
 
@@ -54,8 +54,8 @@ class Database(ABC, Generic[R]):
     """A table that is queried by one column. Operators with the same object share a connection and a cache in each
     process; operators with equal objects do not.
 
-    ``table`` and ``key``: the table, and the column to query, whose values are unique. ``row``: a record type. Its
-    fields are the columns that are read, by name.
+    ``table`` and ``key``: the table, and the column to query, whose values are unique. ``row``: a record type. The columns
+    of its fields are those that are read, by name.
     """
 
     table: str = attrs.field(validator=identifier)
@@ -95,11 +95,11 @@ class Database(ABC, Generic[R]):
     @property
     def selected(self) -> str:
         """The key and the columns, quoted."""
-        return ", ".join(f'"{name}"' for name in (self.key, *(name for name, _ in self.columns.fields)))
+        return ", ".join(f'"{name}"' for name in (self.key, *self.columns.names))
 
     def record(self, row: Sequence[Any]) -> R:
         """The record of a row. Raises :class:`Mismatch`."""
-        pairs = zip(self.columns.fields, row, strict=True)
+        pairs = zip(self.columns.columns, row, strict=True)
         record: R = from_plain(self.columns, {name: self.fitted(schema, value) for (name, schema), value in pairs})
         return record
 

@@ -159,7 +159,7 @@ class Postgres(Database[R]):
             ).fetchone()
             key = key if exact is None or exact[0] else f"{key} {NO_CASE}"
         columns = [f'"{self.key}"']
-        for (name, schema), kind in zip(self.columns.fields, types, strict=True):
+        for (name, schema), kind in zip(self.columns.columns, types, strict=True):
             inner = schema.item if isinstance(schema, Optional) else schema
             if (fix := REFUSED.get((type(inner), kind))) is not None:
                 raise OperatorFailed(

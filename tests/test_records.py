@@ -105,13 +105,6 @@ class MutableData:
 
 
 @attrs.frozen
-class Private:
-    """The argument of __init__ is called otherwise."""
-
-    _a: int
-
-
-@attrs.frozen
 class Computed:
     """A field that is no argument."""
 
@@ -259,8 +252,7 @@ def test_the_schema_of_an_annotation(annotation: Any, schema: Schema) -> None:
         (Place | int, "Place | int: Place | int has no schema: only a union of records can be told apart"),
         (MutableAttrs, "MutableAttrs: MutableAttrs has no schema: it is mutable"),
         (MutableData, "MutableData: MutableData has no schema: it is mutable"),
-        (Private, "Private._a: Private has no schema: the field is not an argument of __init__ by its name"),
-        (Computed, "Computed.b: Computed has no schema: the field is not an argument of __init__ by its name"),
+        (Computed, "Computed.b: Computed has no schema: the field is not an argument of __init__"),
         (DataComputed, "DataComputed: DataComputed has no schema: a field is not an argument of __init__"),
         (Untyped, "Untyped.a: Untyped has no schema: the field has no annotation"),
         (Nowhere, "Nowhere: Nowhere has no schema: an annotation cannot be resolved (name 'Missing' is not defined)"),

@@ -15,6 +15,7 @@ import tracetypes
 from tracetypes import Dataflow, RunError, U, UsageError, every
 from tracetypes.cli import epoch_lines
 from tracetypes.compiler.backend.compilation import compile_program
+from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.compiler.connectors.files import files_of
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.mqtt import MqttAddress
@@ -77,13 +78,13 @@ def test_TT209_a_marker_outside_the_years_of_a_time(micros: int) -> None:
     planned = plan(tracetypes.check(flow_of("closed")))
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["k"]), pa.array([1], pa.int64()), pa.array([micros], pa.int64()), pa.array([0], pa.int64())],
-        names=["key", "ts", "__end", "__position"],
+        names=["key", "ts", END, POSITION],
     )
     with pytest.raises(RunError, match=r"TT209 the column 'closed' cannot hold a marker -?\d+ us after 1970") as caught:
         VisibleColumns(planned.layout, planned.sink).of(batch)
     assert "every(..., unit=" in caught.value.fix
     ends = pa.array([10_000_000], pa.int64())
-    assert VisibleColumns(planned.layout, planned.sink).of(batch.set_column(2, "__end", ends)).num_columns == 3
+    assert VisibleColumns(planned.layout, planned.sink).of(batch.set_column(2, END, ends)).num_columns == 3
 
 
 def test_TT121_the_bounds_of_an_interval_have_their_signs() -> None:

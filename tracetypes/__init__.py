@@ -18,7 +18,7 @@ from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
 from tracetypes.nodes import ROW_POSITION, Graph
-from tracetypes.records import UNIT, UInt64, Unit, decimal, uint64
+from tracetypes.records import UNIT, UInt64, Unit, column, decimal, uint64
 from tracetypes.rejects import Rejected
 from tracetypes.results import Result
 from tracetypes.running import (
@@ -79,6 +79,7 @@ __all__ = [
     "UsageError",
     "Violation",
     "check",
+    "column",
     "csv",
     "decimal",
     "desc",

@@ -13,7 +13,7 @@ from typing import Any, Final, assert_never
 
 import attrs
 
-from tracetypes.record_classes import other_attributes, size_of_dictionary
+from tracetypes.record_classes import arguments_of, other_attributes, size_of_dictionary
 from tracetypes.record_copies import made_of
 from tracetypes.records import (
     DIGITS_MAX,
@@ -421,8 +421,9 @@ def _equal_by_fields(cls: type[Any]) -> bool:
 
 def construct(cls: type[Any], values: dict[str, Any], path: str) -> Any:
     """A record of values from outside, by the constructor of its class. Raises :class:`Mismatch`."""
+    arguments = {names.get(name, name): one for name, one in values.items()} if (names := arguments_of(cls)) else values
     try:
-        return cls(**values)
+        return cls(**arguments)
     except Exception as error:  # the author's own validators
         raise Mismatch(path, values, f"{cls.__name__} ({type(error).__name__}: {error})") from error
 

@@ -255,8 +255,8 @@ def format_of(name: str, declared: Format | Kafka | None, default: Format | None
 
 @attrs.frozen
 class Layout:
-    """The columns of a pair ``(key, value)``: a column ``key`` unless the key is ``Unit``, then the fields of a record
-    value, or a column ``value``. If there is a key column, a record with a field ``key`` goes into a column
+    """The columns of a pair ``(key, value)``: a column ``key`` unless the key is ``Unit``, then those of the fields of a record
+    value, or a column ``value``. If there is a key column, a record with a column ``key`` goes into a column
     ``value`` as a whole."""
 
     key: Schema
@@ -274,15 +274,21 @@ class Layout:
     def opened(self) -> bool:
         """Whether the fields of the value are columns."""
         names = {*(("key",) if self.keyed else ()), *self.reserved}
-        return isinstance(self.value, Record) and not any(name in names for name, _ in self.value.fields)
+        return isinstance(self.value, Record) and names.isdisjoint(self.value.names)
 
     @property
     def columns(self) -> tuple[tuple[str, Schema], ...]:
         """Names and schemas of the columns, in order."""
         key: tuple[tuple[str, Schema], ...] = (("key", self.key),) if self.keyed else ()
         if self.opened and isinstance(self.value, Record):
-            return key + self.value.fields
+            return key + self.value.columns
         return (*key, ("value", self.value))
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The number of the column of each field of a value that is opened."""
+        fields = self.value.fields if isinstance(self.value, Record) else ()
+        return {name: at for at, (name, _) in enumerate(fields, int(self.keyed))}
 
     def pair(self, plain: Mapping[str, Any], make: Make = construct) -> tuple[Any, Any]:
         """The pair of a row of JSON-like values. ``make``: makes records. Raises :class:`Mismatch`."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 
-from tracetypes.conformance import conform, key_problem, name_of
+from tracetypes.conformance import conform, construct, key_problem, name_of
 from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
@@ -224,7 +224,7 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
     Raises :class:`UsageError` ``TT402`` if ``headers`` names something that is not a field.
     """
     layout = layout.zoned(format.zone)
-    fields = _fields(format, layout)
+    columns = _columns(format, layout)
     decoder = json_decoder([layout.value])
 
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
@@ -236,7 +236,7 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
         for name in format.headers:
             plain.pop(name, None)
             if (raw := values.get(name)) is not None:
-                schema, path = fields[name], f".{name}"
+                (_, schema), path = columns[name], f".{name}"
                 plain[name] = to_plain(schema, of_bytes(schema, raw, path))
         return pair_key, from_plain(layout.value, plain)
 
@@ -247,7 +247,7 @@ def record_writer(
     format: Kafka, layout: Layout
 ) -> Callable[[Any, Any], tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
     """The inverse of :func:`record_parser`: from key and value to a record's key, value and headers."""
-    fields = _fields(format, layout)
+    columns = _columns(format, layout)
 
     def write(key: Any, value: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
         raw_key = to_bytes(layout.key, key) if layout.keyed else None
@@ -257,24 +257,26 @@ def record_writer(
         headers: list[tuple[str, bytes | None]] = []
         for name in format.headers:
             del plain[name]
-            if (raw := to_bytes(fields[name], getattr(value, name))) is not None:
+            field, schema = columns[name]
+            if (raw := to_bytes(schema, getattr(value, field))) is not None:
                 headers.append((name, raw))
         return raw_key, json.dumps(plain, ensure_ascii=False).encode(), headers
 
     return write
 
 
-def _fields(format: Kafka, layout: Layout) -> dict[str, Schema]:
-    """The fields of the value, among which the headers must be."""
-    fields = dict(layout.value.fields) if isinstance(layout.value, Record) else {}
+def _columns(format: Kafka, layout: Layout) -> dict[str, tuple[str, Schema]]:
+    """The fields of the value by their columns, among which the headers must be."""
+    value = layout.value
+    columns = dict(zip(value.names, value.fields, strict=True)) if isinstance(value, Record) else {}
     for name in format.headers:
-        if name not in fields:
+        if name not in columns:
             raise UsageError(
                 "TT402",
-                f"kafka(headers=...) names {name!r}, which is no field of {name_of(layout.value)}",
-                fix=f"its fields are {', '.join(fields) or 'none'}",
+                f"kafka(headers=...) names {name!r}, which is no column of {name_of(layout.value)}",
+                fix=f"its columns are {', '.join(columns) or 'none'}",
             )
-    return fields
+    return columns
 
 
 def of_bytes(schema: Schema, raw: bytes | None, path: str) -> Any:
@@ -370,10 +372,7 @@ def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:
 
     def build(cells: list[Any]) -> tuple[Any, Any]:
         key, own = (cells[0], cells[1:]) if layout.keyed else (UNIT, cells)
-        try:
-            return key, cls(**dict(zip(names, own, strict=True)))
-        except Exception as error:  # the author's own validators
-            raise Mismatch("", own, f"{cls.__name__} ({type(error).__name__}: {error})") from error
+        return key, construct(cls, dict(zip(names, own, strict=True)), "")
 
     return build
 

@@ -54,7 +54,7 @@ __all__ = [
 
 
 def to_plain(schema: Schema, value: Any) -> Any:
-    """A value as JSON can express it: records as dicts, times in ISO 8601, bytes in base64, decimals as
+    """A value as JSON can express it: records as dicts of their columns, times in ISO 8601, bytes in base64, decimals as
     text, members of enums by their values, NaN and infinities as text."""
     match schema:
         case Float():
@@ -75,8 +75,8 @@ def to_plain(schema: Schema, value: Any) -> Any:
             return None if value is None else to_plain(item, value)
         case ListOf(item, _):
             return [to_plain(item, one) for one in value]
-        case Record(_, fields):
-            return {name: to_plain(inner, getattr(value, name)) for name, inner in fields}
+        case Record(_, fields, names):
+            return {name: to_plain(inner, getattr(value, field)) for name, (field, inner) in zip(names, fields, strict=True)}
         case OneOf(members):
             member = next(m for m in members if type(value) is m.cls)
             return {member.cls.__name__: to_plain(member, value)}
@@ -193,9 +193,9 @@ def from_plain(schema: Schema, plain: Any, path: str = "", make: Make = construc
             if isinstance(plain, list | tuple):
                 items = [from_plain(item, one, f"{path}[{at}]", make) for at, one in enumerate(plain)]
                 return tuple(items) if frozen else items
-        case Record(cls, fields):
+        case Record():
             if isinstance(plain, dict):
-                return _record_from(cls, fields, plain, path, make)
+                return _record_from(schema, plain, path, make)
         case OneOf(members):
             if isinstance(plain, dict):
                 for member in members:
@@ -211,15 +211,13 @@ def made_again(cls: type[Any], values: dict[str, Any], _: str) -> Any:
     return made_of(cls, tuple(values))(values.values())
 
 
-def _record_from(
-    cls: type[Any], fields: tuple[tuple[str, Schema], ...], plain: dict[str, Any], path: str, make: Make
-) -> Any:
+def _record_from(schema: Record, plain: dict[str, Any], path: str, make: Make) -> Any:
     values: dict[str, Any] = {}
-    for name, inner in fields:
+    for name, (field, inner) in zip(schema.names, schema.fields, strict=True):
         if name not in plain and not isinstance(inner, Optional | UnitValue):
             raise Mismatch(f"{path}.{name}", _Missing(), name_of(inner))
-        values[name] = from_plain(inner, plain.get(name), f"{path}.{name}", make)
-    return make(cls, values, path)
+        values[field] = from_plain(inner, plain.get(name), f"{path}.{name}", make)
+    return make(schema.cls, values, path)
 
 
 class _Missing:

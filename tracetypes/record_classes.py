@@ -19,6 +19,7 @@ import attrs
 
 __all__ = [
     "HASH",
+    "arguments_of",
     "by_class",
     "caches_hash",
     "constructor_code",
@@ -72,10 +73,16 @@ def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
 
 
 @by_class
+def arguments_of(cls: type[Any]) -> dict[str, str]:
+    """The fields that the constructor of a class takes by other names: attrs has ``id`` for ``_id``, or an ``alias``."""
+    return {a.name: a.alias for a in attrs.fields(cls) if a.alias != a.name} if attrs.has(cls) else {}
+
+
+@by_class
 def constructor_code(cls: type[Any]) -> str | None:
     """What a constructor does besides storing its arguments; None if nothing."""
     if attrs.has(cls):
-        if any(not a.init or a.alias != a.name for a in attrs.fields(cls)):
+        if any(not a.init for a in attrs.fields(cls)):
             return "has fields that are not arguments"
         if any(a.converter is not None for a in attrs.fields(cls)):
             return "has converters"

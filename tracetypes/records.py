@@ -8,14 +8,15 @@
 * :func:`.stable_hash`: a hash that is the same in every process and run, and equal for equal keys;
 * :func:`.to_plain` / :func:`.from_plain`: JSON-like values, for text formats and messages.
 
-Integers have 64 bits, floats are IEEE doubles, times are aware ``datetime`` with microseconds. :func:`decimal` and
-:data:`uint64` declare what a type alone does not say.
+Integers have 64 bits, floats are IEEE doubles, times are aware ``datetime`` with microseconds. :func:`decimal`,
+:data:`uint64` and :func:`column` declare what a type alone does not say.
 """
 
 from __future__ import annotations
 
 import enum
 import types
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -24,9 +25,11 @@ import attrs
 from tracetypes.errors import UsageError
 
 __all__ = [
+    "RESERVED",
     "UNIT",
     "Boolean",
     "Bytes",
+    "ColumnName",
     "Date",
     "DecimalOf",
     "EnumOf",
@@ -45,10 +48,12 @@ __all__ = [
     "Unit",
     "UnitValue",
     "Unsigned",
+    "column",
     "contains",
     "decimal",
     "is_utf8",
     "members_of",
+    "renamed_columns",
     "uint64",
 ]
 
@@ -199,10 +204,26 @@ class ListOf:
 @attrs.frozen
 class Record:
     """A frozen attrs class, a frozen dataclass or a ``NamedTuple`` with annotated fields. ``fields`` of a generic class
-    have its type arguments filled in."""
+    have its type arguments filled in. ``names``: of their columns, see :func:`column`. Python, states and messages know a
+    field by its own name; files, topics, tables and JSON by that of its column."""
 
     cls: type[Any]
     fields: tuple[tuple[str, Schema], ...]
+    names: tuple[str, ...] = attrs.field()
+
+    @names.default
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.fields)
+
+    @property
+    def columns(self) -> tuple[tuple[str, Schema], ...]:
+        """The names and schemas of the columns, in the order of the fields."""
+        return tuple((name, schema) for name, (_, schema) in zip(self.names, self.fields, strict=True))
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The columns that have other names than their fields, by these."""
+        return {field: name for name, (field, _) in zip(self.names, self.fields, strict=True) if name != field}
 
 
 @attrs.frozen
@@ -248,6 +269,24 @@ def contains(schema: Schema, *kinds: type[Any]) -> bool:
             return False
 
 
+def renamed_columns(schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
+    """The fields inside a schema whose columns have other names, by path, with these names."""
+    match schema:
+        case Optional(item) | ListOf(item, _):
+            yield from renamed_columns(item, path)
+        case Record(_, fields, names):
+            for name, (field, inner) in zip(names, fields, strict=True):
+                at = f"{path}.{field}" if path else field
+                if name != field:
+                    yield at, name
+                yield from renamed_columns(inner, at)
+        case OneOf(members):
+            for member in members:
+                yield from renamed_columns(member, path)
+        case _:
+            pass
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text has no half of a character (a lone surrogate)."""
     try:
@@ -276,3 +315,30 @@ def decimal(precision: int, scale: int) -> DecimalOf:
     return DecimalOf(precision, scale)
 
 
+
+
+@attrs.frozen
+class ColumnName:
+    """The name of a column: see :func:`column`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"column({self.name!r})"
+
+
+RESERVED: Final = "tracetypes-"
+"""How the columns begin that a run adds to rows on their way."""
+
+
+def column(name: str) -> ColumnName:
+    """For ``Annotated[str, column("@timestamp")]``: the field of a record whose column has this name, in every format. A field
+    without it has a column of its own name. Raises :class:`UsageError` ``TT115``."""
+    named: object = name
+    if not isinstance(named, str) or not name or not is_utf8(name) or name.startswith(RESERVED):
+        raise UsageError(
+            "TT115",
+            f"column was given the name {show(name)}",
+            fix=f"give a text that is not empty and does not begin with {RESERVED!r}",
+        )
+    return ColumnName(name)

@@ -386,28 +386,31 @@ def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from tracetypes.compiler.columns.arrow import array, has_choices, has_gaps
-        from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
+        from tracetypes.compiler.columns.arrow import array, arrow_type, from_array, has_gaps, in_one_piece
+        from tracetypes.compiler.columns.batches import pairs_of_rows
+        from tracetypes.compiler.connectors.fitted_columns import Conversion
         from tracetypes.compiler.connectors.folders import folder_values
 
-    schema = schema_of_rows(layout)
     table = pq.ParquetFile(file).read(columns=[name for name, _ in layout.columns])
+    count, conversion = table.num_rows, Conversion("UTC")
     values = folder_values(str(file.absolute()), layout, None, table.column_names)
+    columns = []
     for name, one in layout.columns:
         if name in values:
-            table = table.append_column(name, array(one, [values[name]] * table.num_rows))
-    for field in schema:
-        if field.name not in table.column_names:  # the end and the position of a block, which files do not have
-            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
-    table = table.select(schema.names).cast(schema).combine_chunks()
-    for name, one in layout.columns:
-        if has_choices(one) and any(has_gaps(one, part) for part in table.column(name).chunks):
+            column = array(one, [values[name]] * count)
+        elif name in table.column_names:
+            column = conversion.of(in_one_piece(table.column(name)), one).array
+        else:
+            column = pa.nulls(count, arrow_type(one))
+        if has_gaps(one, column):
             raise RunError(
                 "TT208",
                 f"{file}: the column {name!r} has values that are none of {name_of(one)}",
                 fix="declare them, or read another file",
             )
-    return list(from_rows(layout, table).values)
+        columns.append(column)
+    rows = pa.RecordBatch.from_arrays(columns, names=[name for name, _ in layout.columns])
+    return from_array(layout.value, pairs_of_rows(layout, rows)[1])
 
 
 def _picture(flow: Dataflow) -> str | None:

@@ -19,6 +19,7 @@ from tracetypes.records import (
     INT_MIN,
     Boolean,
     Bytes,
+    ColumnName,
     Date,
     DecimalOf,
     EnumOf,
@@ -63,7 +64,7 @@ def show_type(annotation: Any) -> str:
         return " | ".join(show_type(arg) for arg in get_args(annotation))
     if get_origin(annotation) is Literal:
         return f"Literal[{', '.join(map(repr, get_args(annotation)))}]"
-    if isinstance(annotation, Unsigned | DecimalOf):
+    if isinstance(annotation, Unsigned | DecimalOf | ColumnName):
         return str(annotation)
     if args := get_args(annotation):
         inner = ", ".join("..." if arg is ... else show_type(arg) for arg in args)
@@ -115,8 +116,8 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
         fields = _fields(cls, path)
         if fields is not None:
             bound = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
-            inner = (*above, annotation)
-            return Record(cls, tuple((name, _schema(_filled(t, bound), f"{path}.{name}", inner)) for name, t in fields))
+            filled = [(name, _filled(hint, bound)) for name, hint in fields]
+            return _record(cls, filled, path, (*above, annotation))
     if isinstance(annotation, TypeVar):
         raise _refuse(path, annotation, "the type parameter is not known here", "give the operator concrete types")
     raise _refuse(
@@ -128,10 +129,45 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
     )
 
 
+def _record(cls: type[Any], fields: list[tuple[str, Any]], path: str, above: tuple[Any, ...]) -> Record:
+    """The schema of a class with these fields. What an annotation says of the column is taken off here, so it is one of a field
+    and nothing else."""
+    schemas, names = list[tuple[str, Schema]](), list[str]()
+    for field, hint in fields:
+        bare, columns = _without_column(hint)
+        if len(columns) > 1:
+            raise _refuse(f"{path}.{field}", hint, "it has several columns", "name one column")
+        name = columns[0].name if columns else field
+        if name in names:
+            why = f"the fields {fields[names.index(name)][0]!r} and {field!r} both have the column {name!r}"
+            raise _refuse(path, cls, why, "give each field a column of its own")
+        names.append(name)
+        schemas.append((field, _schema(bare, f"{path}.{field}", above)))
+    return Record(cls, tuple(schemas), tuple(names))
+
+
+def _without_column(hint: Any) -> tuple[Any, list[ColumnName]]:
+    """The annotation of a field without its columns. They stand around the whole type, or around that of an optional."""
+    if get_origin(hint) is typing.Annotated:
+        carrier, *about = get_args(hint)
+        columns = [one for one in about if isinstance(one, ColumnName)]
+        others = tuple(one for one in about if not isinstance(one, ColumnName))
+        return (typing.Annotated[(carrier, *others)] if others else carrier), columns
+    if isinstance(hint, types.UnionType) or get_origin(hint) is typing.Union:
+        some = [arg for arg in get_args(hint) if arg is not type(None)]
+        if len(some) == 1:
+            bare, columns = _without_column(some[0])
+            return bare | None, columns
+    return hint, []
+
+
 _CARRIERS: Final[dict[type[Any], Any]] = {Unsigned: int, DecimalOf: decimal_module.Decimal}
 
 
 def _annotated(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, ...]) -> Schema:
+    if named := next((one for one in args[1:] if isinstance(one, ColumnName)), None):
+        fix = f'write it at the field of a record: name: Annotated[str, column("{named.name}")]'
+        raise _refuse(path, annotation, f"{named} is said of something that is no field", fix)
     declared = [one for one in args[1:] if isinstance(one, Unsigned | DecimalOf)]
     if not declared:
         return _schema(args[0], path, above)
@@ -213,8 +249,8 @@ def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:
         if not attrs.inspect(decorated).is_frozen:
             raise _refuse(path, cls, "it is mutable", "decorate it with @attrs.frozen")
         for a in attrs.fields(cls):
-            if not a.init or a.alias != a.name:
-                raise _refuse(f"{path}.{a.name}", cls, "the field is not an argument of __init__ by its name", fix)
+            if not a.init:
+                raise _refuse(f"{path}.{a.name}", cls, "the field is not an argument of __init__", fix)
         names = [a.name for a in attrs.fields(cls)]
     elif dataclasses.is_dataclass(cls):
         if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]

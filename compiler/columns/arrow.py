@@ -49,12 +49,13 @@ __all__ = [
     "has_gaps",
     "in_one_piece",
     "signed",
+    "type_in_files",
 ]
 
 
 @cache
 def arrow_type(schema: Schema) -> Any:
-    """The ``pyarrow.DataType`` of a schema."""
+    """The ``pyarrow.DataType`` of a schema. The fields of structs are those of the records."""
     match schema:
         case Boolean():
             return pa.bool_()
@@ -86,6 +87,22 @@ def arrow_type(schema: Schema) -> Any:
             return pa.struct([pa.field(m.cls.__name__, arrow_type(m)) for m in members])
         case _:
             assert_never(schema)
+
+
+@cache
+def type_in_files(schema: Schema) -> Any:
+    """:func:`arrow_type` as files have it: the fields of structs are the columns of the records."""
+    match schema:
+        case Optional(item):
+            return type_in_files(item)
+        case ListOf(item, _):
+            return pa.list_(type_in_files(item))
+        case Record():
+            return pa.struct([pa.field(name, type_in_files(inner)) for name, inner in schema.columns])
+        case OneOf(members):
+            return pa.struct([pa.field(m.cls.__name__, type_in_files(m)) for m in members])
+        case _:
+            return arrow_type(schema)
 
 
 def signed(kind: Any) -> Any:

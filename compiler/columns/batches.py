@@ -11,7 +11,7 @@ import pyarrow as pa
 from tracetypes.compiler.columns.arrow import array, arrow_type, from_array
 from tracetypes.formats import Layout
 from tracetypes.record_copies import builder
-from tracetypes.records import UNIT, Record
+from tracetypes.records import RESERVED, UNIT, Record
 from tracetypes.trace import StreamType
 
 __all__ = [
@@ -87,7 +87,7 @@ def to_bytes(batch: Any) -> bytes:
 
 # ----------------------------------------------------------------------------------------------- at sinks
 
-END, POSITION = "__end", "__position"
+END, POSITION = f"{RESERVED}end", f"{RESERVED}position"
 """Columns behind those of a layout while rows are on their way to a sink: end of the block (microseconds), and the place of
 an item among those of its key and block (0 where the stream is not ordered)."""
 

@@ -50,9 +50,9 @@ def json_texts(schema: Schema, column: Any) -> list[str]:
             values = column.to_numpy(zero_copy_only=False)
             if np.isfinite(values).all():
                 return list(map(repr, values.tolist()))
-        case Record(_, fields) if fields:
+        case Record(_, fields, columns) if fields:
             parts = [json_texts(inner, part) for (_, inner), part in zip(fields, column.flatten(), strict=True)]
-            names = (_dumps(name).replace("%", "%%") for name, _ in fields)
+            names = (_dumps(name).replace("%", "%%") for name in columns)
             pattern = "{" + ", ".join(f"{name}: %s" for name in names) + "}"
             return list(map(pattern.__mod__, zip(*parts, strict=True)))
         case _:

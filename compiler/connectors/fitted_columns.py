@@ -116,7 +116,7 @@ class Conversion:
                 return self._times(column)
             case Date() if pa.types.is_date(actual):
                 return _dates(column)
-            case _ if actual == target and not _holds_times(schema):
+            case _ if actual == target and not _is_looked_into(schema):
                 return Fitted(column)
             case _ if pa.types.is_null(actual) or isinstance(schema, UnitValue):
                 return Fitted(pa.nulls(len(column), target))
@@ -309,15 +309,17 @@ def _each(column: Any, test: Any) -> Any:
     return np.array([value is None or test(value) for value in column.to_pylist()], bool)
 
 
-def _holds_times(schema: Schema) -> bool:
-    """Whether not every value of the schema's column is one of the schema."""
+def _is_looked_into(schema: Schema) -> bool:
+    """Whether not every column of the schema's type is one of the schema: it has times, or fields with other names."""
     match schema:
         case Timestamp() | Date():
             return True
         case Optional(item) | ListOf(item, _):
-            return _holds_times(item)
+            return _is_looked_into(item)
+        case Record() if schema.renamed:
+            return True
         case Record() | OneOf():
-            return any(_holds_times(one) for _, one in parts_of(schema))
+            return any(_is_looked_into(one) for _, one in parts_of(schema))
         case _:
             return False
 

@@ -138,7 +138,7 @@ class RecordReader:
         layout = self.leaf.layout.zoned(self.format.zone)
         if not isinstance(layout.value, Record) or not layout.opened or self.format.headers:
             return lambda messages: map(self.one, messages)
-        names = [name for name, _ in layout.value.fields]
+        names = layout.value.names
         fits = [fit_of_json(schema) for _, schema in layout.value.fields]
         scan = json_scan([layout.value])
         if layout.keyed:

@@ -20,6 +20,7 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.tracing.expr import Input, Leaf
 from tracetypes.formats import Format, Parquet
 from tracetypes.markers import MICROS, EventTime
+from tracetypes.records import Record
 from tracetypes.sources import reader
 
 __all__ = ["least_time"]
@@ -70,10 +71,11 @@ def _by_statistics(leaf: FromSource, file: pq.ParquetFile) -> int | None:
     assert isinstance(how, EventTime)
     if isinstance(tree, Opaque) or not isinstance(tree, Leaf) or not isinstance(tree.result, Input):
         return None
-    argument, *names = tree.result.path
-    if argument != "value" or len(names) != 1:
+    argument, *fields = tree.result.path
+    if argument != "value" or len(fields) != 1 or not isinstance(leaf.layout.value, Record):
         return None
-    at = [number for number in range(len(file.schema)) if file.schema.column(number).path == names[0]]
+    name = leaf.layout.value.renamed.get(str(fields[0]), str(fields[0]))
+    at = [number for number in range(len(file.schema)) if file.schema.column(number).path == name]
     if len(at) != 1:
         return None
     times: list[int] = []
@@ -86,7 +88,7 @@ def _by_statistics(leaf: FromSource, file: pq.ParquetFile) -> int | None:
             times.append(statistics.min_raw)
     if not times:
         return None
-    if pa.types.is_signed_integer(file.schema_arrow.field(names[0]).type):
+    if pa.types.is_signed_integer(file.schema_arrow.field(name).type):
         return min(times) * MICROS[how.unit]
     kind = json.loads(file.schema.column(at[0]).logical_type.to_json())
     if kind.get("isAdjustedToUTC") and kind.get("timeUnit") in NANOS:

@@ -156,8 +156,8 @@ def _bare(actual: Any) -> Any:
 
 
 def parts_of(schema: Record | OneOf) -> Sequence[tuple[str, Schema]]:
-    """The fields of a struct. A union has an optional one for each member."""
-    return schema.fields if isinstance(schema, Record) else [(one.cls.__name__, Optional(one)) for one in schema.members]
+    """The fields of a struct in a file. A union has an optional one for each member."""
+    return schema.columns if isinstance(schema, Record) else [(one.cls.__name__, Optional(one)) for one in schema.members]
 
 
 def _misfit_of_struct(actual: Any, schema: Record | OneOf, zone: str | None) -> tuple[str, str] | None:

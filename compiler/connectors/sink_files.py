@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import signed
+from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
@@ -37,18 +37,24 @@ class SinkFile(Protocol):
 
 
 class VisibleColumns:
-    """The columns of a sink that a reader sees: those of the layout, then marker and position if the sink has them.
+    """The columns of a sink that a reader sees: those of the layout, then marker and position if the sink has them. The fields
+    of structs get the names of their columns.
 
     Unit becomes a missing text, because no format has Unit. ``unsigned``: whether the format has unsigned integers.
     """
 
     def __init__(self, layout: Layout, sink: Sink, *, unsigned: bool = True) -> None:
         self.names, self.unsigned = [name for name, _ in layout.columns], unsigned
+        types = [(arrow_type(schema), type_in_files(schema)) for _, schema in layout.columns]
+        self.renamed = {at: shown for at, (own, shown) in enumerate(types) if shown != own}
         self.marker, self.position = sink.marker, sink.position
 
     def of(self, batch: Any) -> Any:
         """The visible columns of rows as stages send them (an Arrow record batch)."""
-        names, columns = list(self.names), [_without_void(batch.column(at)) for at in range(len(self.names))]
+        names, columns = list(self.names), [batch.column(at) for at in range(len(self.names))]
+        for at, shown in self.renamed.items():
+            columns[at] = columns[at].view(shown)
+        columns = list(map(_without_void, columns))
         if not self.unsigned:
             columns = [column.cast(signed(column.type)) for column in columns]
         if self.marker is not None:
@@ -129,7 +135,7 @@ class _CsvFile:
         if not self.headed:
             self.headed = True
             names = batch.schema.names
-            names = [self._quoted(name) if name == self.null or name != name.strip() else self._cell(name) for name in names]
+            names = [self._quoted(name) if name in (self.null, "") or _is_trimmed(name) else self._cell(name) for name in names]
             self._put([self.separator.join(names)])
         self._put(list(map(self.separator.join, zip(*map(self._cells, batch.columns), strict=True))))
 
@@ -175,6 +181,11 @@ class _JsonFile:
 
     def close(self) -> None:
         self.file.close()
+
+
+def _is_trimmed(name: str) -> bool:
+    """Whether who reads a name of a header without quotes takes something off: white space, or a byte order mark."""
+    return name != name.strip() or name.startswith("\ufeff")
 
 
 def plain_cells(column: Any) -> list[Any]:

@@ -184,6 +184,7 @@ class Columns:
     time: Tree
     key: tuple[Callable[[Any], Any], Tree] | None
     numbers: dict[str, int]
+    """Of the columns, by the fields of the value."""
     whole: tuple[int, ...]
     """Columns that have a value in each row if they have no null."""
     others: tuple[tuple[int, Schema], ...]
@@ -207,11 +208,10 @@ class Columns:
             if isinstance(leaf.traced_key, Opaque):
                 return None
             key = source.key, leaf.traced_key
-        names = {name: at for at, (name, _) in enumerate(layout.columns)}
         schemas = [(at, schema) for at, (_, schema) in enumerate(layout.columns) if not _is_never_missing(schema)]
         whole = tuple(at for at, schema in schemas if isinstance(schema, _WHOLE))
         others = tuple((at, schema) for at, schema in schemas if not isinstance(schema, _WHOLE))
-        return cls(leaf, value, how, time, key, names, whole, others, verifier)
+        return cls(leaf, value, how, time, key, layout.places, whole, others, verifier)
 
     def chunk(self, table: Table) -> Chunk | None:
         """The chunk of columns. None if a row of them might be rejected."""

@@ -253,12 +253,10 @@ class GateKernel:
 
     def numbers(self, table: pa.Table, name: str) -> Any:
         """A column of the values of rows, as numbers."""
-        first = int(self.layout.keyed)
         if self.layout.opened:
-            names = [one for one, _ in self.layout.columns]
-            column = table.column(names.index(name, first))
+            column = table.column(self.layout.places[name])
         else:
-            column = table.column(first)
+            column = table.column(int(self.layout.keyed))
             column = pc.struct_field(column, name) if name else column
         if pa.types.is_decimal(column.type):
             return np.array([number(one) for one in column.to_pylist()])

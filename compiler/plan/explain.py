@@ -16,8 +16,10 @@ from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_py
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
 from tracetypes.errors import Location, counted
+from tracetypes.formats import Layout
 from tracetypes.markers import show_markers
 from tracetypes.nodes import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
+from tracetypes.records import renamed_columns
 from tracetypes.redaction import redact
 from tracetypes.sources import edge_given
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
@@ -111,8 +113,16 @@ def show_plan(plan: Plan, wording: Wording) -> Iterator[str]:
     for one in stateless_runs(tail):
         yield from _operator(one, "native")
     yield from _lines(wording.sink(plan.sink))
+    yield from _lines(_columns(plan.layout))
     if plan.gate is not None:
         yield f"    {title(plan.gate)}, where epochs are committed: opens at {plan.gate.bound}"
+
+
+def _columns(layout: Layout) -> Iterator[tuple[str, str]]:
+    """The columns that have other names than the fields of the records."""
+    renamed = [*renamed_columns(layout.key, "key"), *renamed_columns(layout.value)]
+    if renamed:
+        yield "columns", ", ".join(f"{name!r} for {path}" for path, name in renamed)
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -132,6 +142,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
                 if link.leaf.silence:
                     yield from _lines([("end", f"silence of {counted(link.leaf.silence, 'block')} behind its last one")])
                 yield from _lines(wording.source(source))
+                yield from _lines(_columns(link.leaf.layout))
             case FromChannel(name=name, edge=edge):
                 yield f"    channel {name!r} : {edge}"
                 yield from _lines(wording.channel())

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.arrow import arrow_type, signed
+from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.parquet import parts_of
@@ -145,16 +145,16 @@ class FileInput(Input):
                         fix="read from a local or mounted disk, or declare Annotated[Decimal, decimal(20, 0)]",
                     )
             columns = []
-            for name, type_ in self.leaf.layout.columns:
+            for at, (name, type_) in enumerate(self.leaf.layout.columns):
                 here = name in schema.names and not isinstance(type_, UnitValue)
                 column = F.lit(None).cast(_spark_type(type_))
                 if here:
-                    column = read_as(F.col(f"`{name}`"), schema[name].dataType, type_)
-                columns.append(column.alias(name))
+                    column = read_as(F.col(f"`{name.replace('`', '``')}`"), schema[name].dataType, type_)
+                columns.append(column.alias(numbered(at)))
             lacking = [name for name, _ in self.leaf.layout.columns if name not in schema.names]
             rows = reader.schema(schema).parquet(_glob(self.path)).select(*columns, *self._place(lacking))
             native = native_emissions(link)
-            fields = [F.col(f"`{name}`") for name, _ in self.leaf.layout.columns]
+            fields = map(numbered, range(len(columns)))
             return rows.select(*fields, *native, *PLACE), bool(native)
         lines = reader.format("text").load(_glob(self.path))
         place = self._place([name for name, _ in self.leaf.layout.columns])
@@ -189,20 +189,27 @@ class FileInput(Input):
             ) from error
 
 
+def numbered(at: int) -> str:
+    """The name of a column of a layout in a frame: Spark does not take every name everywhere."""
+    return f"_{at}"
+
+
 def native_emissions(link: SourceLink) -> list[Column]:
     """The emissions of the first operator of a link, as Catalyst expressions of the layout's columns: a list of pairs,
     and whether a row must run in Python. Nothing if it is opaque, or has no exact equivalent in Spark."""
     if not link.path or isinstance(link.path[0].traced, Opaque) or not link.leaf.gives_items:
         return []
     layout, stream = link.leaf.layout, link.path[0].stream
+    if any(type_in_files(schema) != arrow_type(schema) for _, schema in layout.columns):
+        return []  # structs whose fields have other names in the file
 
     def find(leaf: expr.Input) -> Column:
         if leaf.path[0] == "key" and not layout.keyed:
             raise NotNative("the key is computed from the value")
         if leaf.path[0] == "value" and not layout.opened:
             raise NotNative("the value is one column")
-        name, *inner = leaf.path[1:] if leaf.path[0] == "value" else leaf.path
-        column = F.col(f"`{name}`")
+        at, inner = (0, leaf.path[1:]) if leaf.path[0] == "key" else (layout.places[str(leaf.path[1])], leaf.path[2:])
+        column = F.col(numbered(at))
         for field in inner:
             column = column.getField(str(field))
         return column
@@ -237,7 +244,7 @@ def check_types(leaf: FromSource, path: str, types: dict[str, DataType]) -> None
 
 
 def read_as(column: Column, actual: DataType, schema: Schema) -> Column:
-    """A column of a file, whose type fits, as one of a schema. The fields of structs match by name."""
+    """A column of a file, whose type fits, as one of a schema. The fields of structs match by name, and keep it."""
     match schema, actual:
         case Optional(item), _:
             return read_as(column, actual, item)
@@ -258,9 +265,10 @@ def read_as(column: Column, actual: DataType, schema: Schema) -> Column:
 
 
 def _spark_type(schema: Schema) -> DataType:
+    """The type of a column of a file."""
     from pyspark.sql.pandas.types import from_arrow_type
 
-    return from_arrow_type(signed(arrow_type(schema)))
+    return from_arrow_type(signed(type_in_files(schema)))
 
 
 def _casts(actual: DataType, schema: Schema) -> bool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import Checked
-from tracetypes.conformance import datetime_of
+from tracetypes.conformance import construct, datetime_of
 from tracetypes.markers import Marker
 from tracetypes.nodes import Source
 from tracetypes.records import (
@@ -27,6 +27,7 @@ from tracetypes.records import (
     Integer,
     ListOf,
     LiteralOf,
+    Mismatch,
     OneOf,
     Optional,
     Record,
@@ -142,8 +143,8 @@ def values_of(schema: Schema, *, key: bool) -> SearchStrategy[Any]:
 
 def _record(cls: type[Any], fields: dict[str, Any]) -> Any:
     try:
-        return cls(**fields)
-    except Exception:  # the author's validators: no such value exists
+        return construct(cls, fields, "")
+    except Mismatch:  # the author's validators: no such value exists
         reject()
 
 

@@ -45,7 +45,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
 )
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 from tracetypes.lookup_table import LookupTable
-from tracetypes.record_classes import fields_of, is_generated
+from tracetypes.record_classes import arguments_of, fields_of, is_generated
 
 __all__ = ["Tracer"]
 
@@ -168,10 +168,9 @@ class Tracer(MethodCalls):
         record = self.settle(record)
         if not fits(self.class_of(record)):
             raise TypeError("another kind of record")
-        names = fields_of(type(record)) or ()
-        old = dict(
-            zip(names, record if isinstance(record, tuple) else [getattr(record, n) for n in names], strict=True)
-        )
+        names, arguments = fields_of(type(record)) or (), arguments_of(type(record))
+        values = record if isinstance(record, tuple) else [getattr(record, n) for n in names]
+        old = {arguments.get(name, name): value for name, value in zip(names, values, strict=True)}
         if not set(changes) <= set(old):
             raise TypeError("an unexpected field")
         return self.construct(type(record), (), {**old, **changes})
