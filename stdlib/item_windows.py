@@ -10,11 +10,10 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
-from tracetypes.conformance import datetime_of
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
-from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole, windowed
+from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
@@ -97,7 +96,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     def end(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
-        result: Any = Session(datetime_of(first), datetime_of(last), self.aggregate.result(agg))
+        result: Any = Session(instant(first), instant(last), self.aggregate.result(agg))
         emit(result)
 
 

@@ -10,17 +10,18 @@ import attrs
 
 from tracetypes.conformance import datetime_of
 from tracetypes.errors import UsageError
-from tracetypes.markers import span_as_micros
+from tracetypes.markers import FIRST, LAST, span_as_micros
 from tracetypes.stdlib.aggregates import Aggregate, types_of
 
-__all__ = ["Windowed", "seconds_as_micros", "typed", "whole", "windowed"]
+__all__ = ["Windowed", "instant", "seconds_as_micros", "typed", "whole", "windowed"]
 
 W = TypeVar("W")
 
 
 @attrs.frozen
 class Windowed(Generic[W]):
-    """The result of a window. ``start`` and ``end``: the window holds the items from ``start`` on that lie before ``end``."""
+    """The result of a window. ``start`` and ``end``: the window holds the items from ``start`` on that lie before ``end``.
+    Beyond the years 1 to 9999 they are the first and the last time that a datetime has."""
 
     start: dt.datetime
     end: dt.datetime
@@ -29,7 +30,12 @@ class Windowed(Generic[W]):
 
 def windowed(start: int, end: int, value: Any) -> Any:
     """A :class:`Windowed` of times in microseconds since the epoch."""
-    return Windowed(datetime_of(start), datetime_of(end), value)
+    return Windowed(instant(start), instant(end), value)
+
+
+def instant(micros: int) -> dt.datetime:
+    """The datetime of microseconds since the epoch, or the nearest that there is: windows may end beyond the year 9999."""
+    return datetime_of(min(max(micros, FIRST), LAST))
 
 
 def typed(aggregate: Aggregate[Any, Any, Any], emitted_as: Any = None) -> Mapping[str, Any]:

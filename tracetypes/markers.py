@@ -103,6 +103,27 @@ def micros_from(time: object, unit: TimeUnit) -> int:
     return micros
 
 
+BEYOND: Final = "is beyond the years 1 to 9999"
+"""What is said of a time that no datetime has."""
+
+
+def marker_time(time: Time, unit: TimeUnit) -> int:
+    """The time of a marker or a heartbeat in microseconds. Raises ValueError for one that is no time, or beyond the years 1 to
+    9999."""
+    micros = micros_from(time, unit)
+    if not FIRST <= micros <= LAST:
+        raise ValueError(f"the time {time} {BEYOND}{_advice(time, micros, unit)}")
+    return micros
+
+
+def _advice(time: Time, micros: int, unit: TimeUnit) -> str:
+    """Numbers of a finer unit are often taken for seconds."""
+    for finer in () if isinstance(time, dt.datetime) else ("ms", "us"):
+        if MICROS[finer] < MICROS[unit] and _OLDEST <= micros // (MICROS[unit] // MICROS[finer]) <= _NEWEST:
+            return f'; declare unit="{finer}" if these are {_NAMES[finer]}'
+    return ""
+
+
 @attrs.frozen
 class EventTime(Generic[V_contra]):
     """Markers at the whole multiples of ``period``, each as soon as the newest item is ``delay`` past it. All in
@@ -134,20 +155,12 @@ class EventTime(Generic[V_contra]):
         time = self.time(value)
         micros = micros_from(time, self.unit)
         if not self.has_block(micros, micros):
-            advice = self._advice(time, micros)
-            raise ValueError(f"the time {time} is beyond the years 1 to 9999, or its block ends there{advice}")
+            raise ValueError(f"the time {time} {BEYOND}, or its block ends there{_advice(time, micros, self.unit)}")
         return micros
 
     def has_block(self, least: int, most: int) -> bool:
         """Whether the blocks of items of times between these lie in the years 1 to 9999, which markers have."""
         return least >= FIRST and self.block(most) <= LAST
-
-    def _advice(self, time: Time, micros: int) -> str:
-        """Numbers of a finer unit are often taken for seconds."""
-        for unit in () if isinstance(time, dt.datetime) else ("ms", "us"):
-            if MICROS[unit] < MICROS[self.unit] and _OLDEST <= micros // (MICROS[self.unit] // MICROS[unit]) <= _NEWEST:
-                return f'; declare unit="{unit}" if these are {_NAMES[unit]}'
-        return ""
 
     def block(self, time: int) -> int:
         """The marker that ends the block of an item of this time."""
@@ -172,8 +185,8 @@ class InBand(Generic[V_contra]):
     unit: TimeUnit
 
     def time_of(self, value: Any) -> int:
-        """Event time of a marker record in microseconds."""
-        return micros_from(self.time(value), self.unit)
+        """Event time of a marker record in microseconds. Raises ValueError as :func:`marker_time`."""
+        return marker_time(self.time(value), self.unit)
 
 
 Markers: TypeAlias = EventTime[V_contra] | InBand[V_contra]

@@ -358,10 +358,18 @@ def _object(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:
     try:
         plain: object = decoder.decode(line)
     except (ValueError, RecursionError) as error:
-        raise Mismatch("", line, f"a JSON object ({error})") from None
+        raise Mismatch("", line, f"a JSON object{_of_array(line) or f' ({error})'}") from None
     if not isinstance(plain, dict):
-        raise Mismatch("", line, "a JSON object")
+        raise Mismatch("", line, f"a JSON object{_of_array(line)}")
     return cast("dict[str, Any]", plain)
+
+
+def _of_array(line: str) -> str:
+    """What to do if a line looks like a part of a JSON array."""
+    text = line.strip()
+    if not text.startswith(("[", "]")) and not text.endswith(","):
+        return ""
+    return " in each line; this looks like a JSON array: write each of its objects on a line of its own, as jq -c '.[]' does"
 
 
 def _builder(layout: Layout) -> Callable[[list[Any]], tuple[Any, Any]]:

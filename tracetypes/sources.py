@@ -12,7 +12,7 @@ from tracetypes.conformance import conformer, key_conformer
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
-from tracetypes.markers import InBand, TimeUnit, micros_from
+from tracetypes.markers import InBand, TimeUnit, marker_time
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import Headers, Row, checked_key, record_parser
 from tracetypes.plain_data import WHOLE_MICROS, in_whole_micros
@@ -138,7 +138,7 @@ def _time(raw: bytes | None, unit: TimeUnit) -> int:
             time = kind(text)
         except ValueError:
             continue
-        return micros_from(time, unit)
+        return marker_time(time, unit)
     raise ValueError(f"{text!r} is no time")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
+from tracetypes.compiler.backend.first_rows import wild_rows
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import (
@@ -83,6 +84,8 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     else:
         record = _record(plan, rest, before)
     record["written"] = rows_sent(rest)
+    if wild := wild_rows(plan, rest, before, _latest(record["newest"])):
+        record["wild"] = wild
     record["files"] = {
         label: files.taken([one for one in splits if one.reading == label]) for label, files in store.files.items()
     }

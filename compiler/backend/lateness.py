@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -19,6 +20,9 @@ __all__ = ["LateWatch"]
 SHARE, FEW = 0.01, 100
 """Of the rows, from which on late ones are too many to be meant; rows from which a run says so before its end."""
 
+YEAR = 366 * 86_400_000_000
+"""Microseconds ahead of the clock, from which on a time is not meant."""
+
 SHOWN = 200
 """Characters of a row that is named."""
 
@@ -27,7 +31,8 @@ WORDS = {"name": "by name", "modified": "by modification time", "time": "by the 
 
 @attrs.define(eq=False)
 class LateWatch:
-    """Warns of late rows (``TT242``), once while a run goes on and at its end, and of each jump of time (``TT226``).
+    """Warns of late rows (``TT242``), once while a run goes on and at its end. Warns of each jump of time, and of times far ahead
+    of the clock (``TT226``).
 
     ``markers``: of sources with event time; ``orders``: of sources
     with several files; ``shares``: late rows by source, and the rows that they are part of."""
@@ -35,7 +40,10 @@ class LateWatch:
     markers: Mapping[str, EventTime]
     orders: Mapping[str, str]
     notify: Callable[[str], None]
+    clock: Callable[[], int] = lambda: time.time_ns() // 1000
+    """Microseconds since the epoch."""
     _warned: set[str] = attrs.field(init=False, factory=set)
+    _ahead: set[str] = attrs.field(init=False, factory=set)
     _known: dict[tuple[str, str], Lateness] = attrs.field(init=False, factory=dict)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
@@ -51,6 +59,10 @@ class LateWatch:
     def look(self, summary: Summary, batch: Batch) -> None:
         """Take an epoch."""
         with self._lock:
+            for source, newest in batch.newest.items():
+                if source not in self._ahead and newest > self.clock() + YEAR:
+                    self._ahead.add(source)
+                    self.notify(_ahead_of_clock(source, newest))
             for source, jump in batch.jumps:
                 self.notify(_jumped(source, jump, self.markers[source].period))
             for source, lateness in batch.lateness.items():
@@ -99,14 +111,21 @@ class LateWatch:
 
 
 def _jumped(source: str, jump: Jump, period: int) -> str:
-    before, time, row = jump
+    before, after, row = jump
     row = row if len(row) <= SHOWN else f"{row[:SHOWN]}..."
     return (
-        f"TT226 warning: event time of source {source!r} jumps from {instant(before)} to {instant(time)}, over "
-        f"{(time - before) // period:,} markers\n"
+        f"TT226 warning: event time of source {source!r} jumps from {instant(before)} to {instant(after)}, over "
+        f"{(after - before) // period:,} markers\n"
         f"    at:       {row}\n"
         f"    because:  the row is so much newer than all before it; rows of the time between are late from here on\n"
         f"    fix:      nothing, if it was a pause; otherwise correct the row, or the unit of every(unit=...)"
+    )
+
+
+def _ahead_of_clock(source: str, newest: int) -> str:
+    return (
+        f"TT226 warning: source {source!r} has a row of {instant(newest)}, more than a year ahead of the clock\n"
+        f"    fix:      nothing, if such times are meant; otherwise correct the row, or the unit of every(unit=...)"
     )
 
 

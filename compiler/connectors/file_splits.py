@@ -200,7 +200,7 @@ class Reading:
     def _blocks(self) -> Iterator[bytes]:
         """The text in blocks, as read."""
         split = self.split
-        if is_compressed(split.path):
+        if is_compressed(split.path) and split.size:  # a file of 0 bytes has no rows, whatever its name
             with open(split.path, "rb", buffering=0) as file:
                 raw = _Hashed(file, self.digest.update)
                 with _OPENERS[PurePath(split.path).suffix.lower()](raw) as text:

@@ -45,11 +45,11 @@ def files_of(source: str, path: str) -> list[str]:
             fix=f"give an existing file or directory: --input {source}=PATH",
         )
     if local.is_file():
-        if is_hidden(local.name, folder=False) or ":" in local.name:
+        if is_hidden(local.name, folder=False):
             raise RunError(
                 "TT208",
-                f"source {source!r}: Spark does not read files named like {local.name!r}",
-                fix="rename it: no leading '_' or '.', no ':'",
+                f"source {source!r}: no file is read whose name begins with '_' or '.', as that of {local.name!r}",
+                fix="rename it: no leading '_' or '.'",
             )
         if not os.access(local, os.R_OK):
             raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
@@ -59,12 +59,6 @@ def files_of(source: str, path: str) -> list[str]:
         for p in local.rglob("*")
         if p.is_file() and not is_hidden(p.name, folder=False) and not _lies_hidden(p.relative_to(local))
     ]
-    if strange := next((p for p in files if ":" in str(p.relative_to(local))), None):
-        raise RunError(
-            "TT208",
-            f"source {source!r}: Spark does not read {strange}: there is a ':' in its name",
-            fix="rename it: no ':'",
-        )
     return [readable_name(str(p)) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
 
 
