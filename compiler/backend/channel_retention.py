@@ -8,6 +8,8 @@ import attrs
 
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import EpochLog
+from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.small_files import apart, damaged
 
 __all__ = ["ChannelReader", "ChannelRetention"]
 
@@ -26,19 +28,35 @@ class ChannelReader(Protocol):
 
 @attrs.define(eq=False)
 class ChannelRetention:
-    """A channel between segments. ``sender``: the log of the segment that sends, whose places are the numbers of its epochs.
+    """A channel between segments. ``sender``: of the segment that sends, whose places are the numbers of its epochs.
     ``readers``: logs of the segments that read it, and how often each does."""
 
     reader: Any
-    sender: EpochLog | None = None
+    sender: RunStore | None = None
     readers: list[tuple[EpochLog, int]] = attrs.Factory(list)
+
+    def check(self) -> None:
+        """See at a start that the channel has what is not read yet, and that nobody has read what is still to come. Raises
+        :class:`RunError` ``TT225``, ``TT227``."""
+        sender, needed = self.sender, self._needed
+        if sender is None:
+            return
+        if (ahead := max(needed, default=0)) > sender.log.begun + 1:
+            what = f"it has sent micro-batches up to {sender.log.begun}, and readers of the channel have read up to {ahead - 1}"
+            raise apart(sender.path, what, "Rows between would be lost")
+        for epoch in sender.sent:
+            if epoch >= min(needed, default=0) and not sender.output.sends(epoch):
+                place = f"channel {self.reader.channel.directory!r}"
+                raise damaged(place, f"what micro-batch {epoch} has sent is gone", "rows and markers that are not read yet")
+
+    @property
+    def _needed(self) -> list[int]:
+        """The place from which each reader needs the channel."""
+        all_places = [(self.reader.places(log), readings) for log, readings in self.readers]
+        return [min(places) if len(places) == readings else 0 for places, readings in all_places]
 
     def clean(self) -> None:
         """Remove what all readers have committed."""
-        needed: list[int] = []
-        for log, readings in self.readers:
-            places = self.reader.places(log)
-            needed.append(min(places) if len(places) == readings else 0)
-        if self.sender is not None:  # a manifest tells whether an epoch that is not committed was sent
-            needed.append(self.sender.ended + 1)
-        self.reader.channel.remove(min(needed))
+        # A manifest tells whether an epoch that is not committed was sent.
+        own = [] if self.sender is None else [self.sender.log.ended + 1]
+        self.reader.channel.remove(min(self._needed + own))

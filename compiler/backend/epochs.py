@@ -47,6 +47,11 @@ class EpochResult:
     jumps: tuple[tuple[str, Jump], ...]
     notes: tuple[TextNotes, ...]
 
+    def written(self, output: Output, number: int) -> dict[str, Any]:
+        """The commit record, when an output has taken the epoch."""
+        output.take(self.messages, number, self.frontiers)
+        return self.record | {"sends": output.sends(number)}
+
     def batch(self, number: int, seconds: float, query: str, output: Output) -> Batch:
         """The metrics of the epoch, once its output has taken it."""
         record = self.record

@@ -143,12 +143,13 @@ def run_program(
             store = stores[segment.name]
             _begin_files(backend, plan, open_inputs, store, appended=appended, follows=not drain)
             if segment.sends is not None and (channels is None or plan.gate is not None):
-                retentions[segment.sends].sender = store.log
+                retentions[segment.sends].sender = store
             for name in segment.receives:
                 retentions[name].readers.append((store.log, sum(leaf.name == name for leaf in plan.channels)))
         _say(notify, [f"goes on; changed: {line}" for line in checkpoints.changed])
         _say(notify, [f"goes on; {line}" for store in stores.values() for line in _in_python(store)])
         for retention in retentions.values():
+            retention.check()
             retention.clean()
         _undrain(backend, stores.values())
         with _nothing_unread(stores.values(), checkpoint, control, follow=follow):

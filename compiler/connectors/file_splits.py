@@ -11,7 +11,6 @@ import bz2
 import gzip
 import hashlib
 import io
-import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.encodings import as_utf8
 from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplit
+from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
 __all__ = [
@@ -72,7 +72,8 @@ class Split:
     ``parts``: 0 for text, whose bytes from ``start`` to ``end`` are read; otherwise part ``start`` of this many parts
     of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
     which distinguishes a longer file from another one. ``doubtful``: how many bytes at the start of a part of CSV lie within the
-    bound behind a rejected line (:mod:`tracetypes.csv_records`).
+    bound behind a rejected line (:mod:`tracetypes.csv_records`). ``among``: how many splits its listing has, so that one that is
+    gone is noticed. ``run``: which one has listed it.
     """
 
     listing: int
@@ -86,15 +87,25 @@ class Split:
     grows: bool = False
     sample: str = ""
     doubtful: int = 0
+    among: int = attrs.field(default=0, eq=False)
+    run: str = attrs.field(default="", eq=False)
 
     def line(self) -> str:
         """The split as a line of a listing."""
-        return json.dumps(attrs.asdict(self), ensure_ascii=False)
+        return seal(attrs.asdict(self), "split", ascii=False)
 
     @classmethod
-    def of(cls, line: str) -> Split:
-        """The split of a line of a listing."""
-        return cls(**json.loads(line))
+    def of(cls, line: str | bytes) -> Split:
+        """The split of a line of a listing. Raises :class:`RunError` ``TT225``."""
+        data = line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass")
+        try:
+            return cls(**unseal(data, "split"))
+        except ValueError as error:
+            raise RunError(
+                "TT225",
+                f"a line of a listing in the checkpoint is not what the run wrote there: {error}",
+                fix="put back a copy of the checkpoint and of the output of the same moment, or start anew with another of each",
+            ) from error
 
     @property
     def piece(self) -> Piece:

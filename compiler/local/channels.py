@@ -10,7 +10,7 @@ import attrs
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.store.channel import Channel
-from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
+from tracetypes.compiler.store.file_channel import FileChannel, entries_of, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
@@ -39,7 +39,7 @@ class ManifestSplits:
         """Their lines, in order."""
         paths = sorted(self.channel.manifests.iterdir(), key=manifest_number)
         within = (path for path in paths if since["next"] <= manifest_number(path) < until["next"])
-        return [(line,) for path in within for line in path.read_text().splitlines()]
+        return [(line,) for path in within for line in entries_of(path, self.channel.contents.run)]
 
 
 _SPLITS: Final[Mapping[type[Channel], Callable[[Any, int], Splits]]] = {

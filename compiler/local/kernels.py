@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -107,4 +106,4 @@ class Kernels:
     def _entry(self, task: SplitTask, link: ChannelLink) -> list[Message]:
         kernel = ChannelKernel(task.stage, link, self.plan.key_groups, self.verifier)
         with operators_print():
-            return list(entry_messages(self.contents[link.leaf.name], json.loads(task.split), kernel))
+            return list(entry_messages(self.contents[link.leaf.name], task.split, kernel))

@@ -3,7 +3,7 @@
 ::
 
     CHECKPOINT/local/epochs.db         table epochs: a row for each of the last epochs. table states: rows for each shard.
-                                       table shards: how many shards each stage has
+                                       table shards: how many shards each stage has. table about: the run
     CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, shard 3, part 1, written by epoch 17
     CHECKPOINT/local/states/0-3-1-of-8 the same, written when a run that goes on has put the states into 8 shards
 
@@ -11,6 +11,9 @@ A shard has several key groups (:mod:`.shards`). Without a row in that table, ea
 
 An epoch is begun by a commit of what it takes, and ended by one commit of the parts of states that it has changed. So whoever
 goes on after a crash takes the same rows again, from the states before. Each commit synchronises SQLite's write-ahead log.
+
+Each row of ``epochs`` has a checksum, each part of a state its digest, and ``about`` has one of all digests and shards: so a row
+that is gone is noticed, and a database of another run. They are compared when a log is opened and when states are read.
 """
 
 from __future__ import annotations
@@ -20,21 +23,25 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property, reduce
 from itertools import groupby
+from operator import xor
 from pathlib import Path
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.local.states import Part, StateParts, state_of
+from tracetypes.compiler.local.states import Part, StateParts, digest_of, state_of
 from tracetypes.compiler.runtime.regroup import divided
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 from tracetypes.compiler.store.listings import Listings
-from tracetypes.errors import RunError
+from tracetypes.compiler.store.small_files import apart, damaged, read_json
+from tracetypes.compiler.wire.seals import checksum
 
 __all__ = ["LocalLog", "ShardId", "Shards", "Takes", "stage_states"]
 
@@ -52,13 +59,20 @@ KEPT = 100
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS epochs (
-        number INTEGER PRIMARY KEY, takes TEXT NOT NULL, drain INTEGER NOT NULL, ended INTEGER NOT NULL
+        number INTEGER PRIMARY KEY, takes TEXT NOT NULL, drain INTEGER NOT NULL, ended INTEGER NOT NULL, seal INTEGER NOT NULL
     );
     CREATE TABLE IF NOT EXISTS states (
         stage INTEGER, grp INTEGER, part INTEGER, digest BLOB, state BLOB, file TEXT, PRIMARY KEY (stage, grp, part)
     );
     CREATE TABLE IF NOT EXISTS shards (stage INTEGER PRIMARY KEY, number INTEGER NOT NULL, key BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS about (one INTEGER PRIMARY KEY, run TEXT NOT NULL, states INTEGER NOT NULL, seal INTEGER NOT NULL);
 """
+
+
+_SHARDS = "SELECT stage, number, key FROM shards ORDER BY stage"
+
+
+_DIGESTS = "SELECT stage, grp, digest FROM states ORDER BY stage, grp, part"
 
 
 @attrs.frozen
@@ -103,6 +117,9 @@ class LocalLog:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._known: dict[ShardId, Sequence[bytes]] | None = None
+        self._sum = 0
+        """The checksum of the states that are known."""
+        self._is_sound = self._is_signed = False
         self.shards: dict[int, Shards] = {}
         """Of each stage, as the states of the next epoch have them."""
 
@@ -126,7 +143,10 @@ class LocalLog:
     def begin(self, number: int, takes: Takes) -> None:
         """Record that an epoch begins."""
         with self._lock, self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, 0)", (number, takes.line, takes.drain))
+            if not self._is_signed:
+                self._sign(connection)
+            row = number, takes.line, int(takes.drain), 0
+            connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
     def forget(self, number: int) -> None:
         """An epoch of which nobody has seen anything begins anew, and takes what is there then."""
@@ -140,7 +160,7 @@ class LocalLog:
     def replace(self, states: Mapping[ShardId, StateParts]) -> None:
         """Replace all states by the same in other shards, those of :attr:`shards`."""
         with self._lock:
-            self._known = {}
+            self._known, self._sum = {}, 0
             self._write(states, None)
 
     def _write(self, states: Mapping[ShardId, StateParts], number: int | None) -> None:
@@ -167,19 +187,62 @@ class LocalLog:
                     of_stage = [(stage, one.number, one.key) for stage, one in self.shards.items()]
                     connection.executemany("INSERT OR REPLACE INTO shards VALUES (?, ?, ?)", of_stage)
                 if number is not None:
-                    connection.execute("UPDATE epochs SET ended = 1 WHERE number = ?", (number,))
+                    query = "SELECT number, takes, drain FROM epochs WHERE number = ?"
+                    for row in connection.execute(query, (number,)).fetchall():
+                        row = *row, 1
+                        connection.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
                     connection.execute("DELETE FROM epochs WHERE number < ? AND NOT drain", (number - KEPT,))
-            digests.update({at: one.digests for at, one in states.items()})
+                for shard, state in states.items():
+                    self._sum ^= _sum_of(shard, digests.get(shard)) ^ _sum_of(shard, state.digests)
+                    digests[shard] = state.digests
+                self._sign(connection)
             if number is None or shorter or any(file is not None for *_, file in rows):
                 self._tidy()
+
+    def _sign(self, connection: sqlite3.Connection) -> None:
+        """Write a checksum of all that is in the database beside the epochs, with the name of the run."""
+        self._digests()
+        row = 0, self._run, checksum(self._sum, connection.execute(_SHARDS).fetchall())
+        connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?, ?, ?)", (*row, checksum(*row)))
+        self._is_signed = True
+
+    @cached_property
+    def _run(self) -> str:
+        """The run of the checkpoint."""
+        about = read_json(self.checkpoint / "graph.json")
+        return "" if about is None else str(about["run"])
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Compare checksums once. Raises :class:`RunError` ``TT225``, and ``TT227`` for a database of another run."""
+        if self._is_sound:
+            return
+        path = self.path / "epochs.db"
+        if not connection.in_transaction:
+            connection.execute("BEGIN")  # a run may write meanwhile
+        epochs = connection.execute("SELECT number, takes, drain, ended, seal FROM epochs").fetchall()
+        about = connection.execute("SELECT one, run, states, seal FROM about").fetchall()
+        digests = _by_shard(connection.execute(_DIGESTS).fetchall())
+        whole = checksum(_sum(digests), connection.execute(_SHARDS).fetchall())
+        connection.rollback()
+        for *row, sum_ in epochs:
+            if checksum(*row) != sum_:
+                raise damaged(path, f"the checksum of micro-batch {row[0]} differs", "what each micro-batch takes")
+        for *row, sum_ in about:
+            if checksum(*row) != sum_:
+                raise damaged(path, "the checksum of its table about differs", "the name of the run")
+            if row[1] != self._run:
+                raise apart(path, f"it is of run {row[1]}, and the checkpoint is of {self._run}", "Its states are others")
+            if row[2] != whole:
+                raise damaged(path, "rows of states or shards are gone, or others", "the states after the last micro-batch")
+        if epochs and not about:
+            raise damaged(path, "its table about is empty", "the name of the run")
+        self._is_sound, self._is_signed = True, bool(about)
 
     def _digests(self) -> dict[ShardId, Sequence[bytes]]:
         """The digests of all parts that are written."""
         if self._known is None:
-            known: dict[ShardId, list[bytes]] = {}
-            for stage, group, digest in self._all("SELECT stage, grp, digest FROM states ORDER BY stage, grp, part"):
-                known.setdefault((stage, group), []).append(digest)
-            self._known = {at: tuple(some) for at, some in known.items()}
+            self._known = _by_shard(self._all(_DIGESTS))
+            self._sum = _sum(self._known)
         return self._known
 
     # ------------------------------------------------------------------------------------------------- states
@@ -190,24 +253,27 @@ class LocalLog:
         return int(self._one("SELECT count(DISTINCT stage) FROM states", 0))
 
     def states(self, stage: int | None = None) -> Iterator[tuple[ShardId, list[Part]]]:
-        """The states after the last epoch that has ended, in parts. Raises :class:`RunError` ``TT214`` if a file of one is
-        gone."""
-        query, order = "SELECT stage, grp, state, file FROM states", "ORDER BY stage, grp, part"
+        """The states after the last epoch that has ended, in parts. Raises :class:`RunError` ``TT225`` for one that is not
+        as it was written."""
+        query, order = "SELECT stage, grp, state, file, digest FROM states", "ORDER BY stage, grp, part"
         some = self._all(f"{query} {order}") if stage is None else self._all(f"{query} WHERE stage = ? {order}", stage)
         for at, rows in groupby(some, key=lambda row: row[:2]):
-            try:
-                parts = [one if file is None else (self.path / "states" / file).read_bytes() for *_, one, file in rows]
-            except OSError as error:
-                raise RunError(
-                    "TT214",
-                    f"the state of stage {at[0]}, shard {at[1]} cannot be read: {error}",
-                    fix="put the file back, or start anew with another --checkpoint and output",
-                ) from error
-            yield (at[0], at[1]), parts
+            yield (at[0], at[1]), [self._part(*row) for row in rows]
+
+    def _part(self, stage: int, group: int, part: Part | None, file: str | None, digest: bytes) -> Part:
+        """A part of a state, as it was written."""
+        path = self.path / "epochs.db" if file is None else self.path / "states" / file
+        try:
+            content = part if file is None else path.read_bytes()
+        except OSError as error:
+            raise damaged(path, error.strerror or error, f"the state of stage {stage}, shard {group}") from error
+        if content is None or digest_of(content) != digest:
+            raise damaged(path, "its checksum differs", f"the state of stage {stage}, shard {group}")
+        return content
 
     def written_shards(self) -> dict[int, Shards]:
         """Of each stage whose states are in shards."""
-        return {stage: Shards(number, key) for stage, number, key in self._all("SELECT stage, number, key FROM shards")}
+        return {stage: Shards(number, key) for stage, number, key in self._all(_SHARDS)}
 
     def _file(self, name: str, state: Part) -> str:
         directory = self.path / "states"
@@ -232,6 +298,7 @@ class LocalLog:
         if self.begun < 0:
             self.close()
             shutil.rmtree(self.path, ignore_errors=True)
+            self._is_signed = False
 
     @property
     def listed(self) -> list[Path]:
@@ -254,13 +321,23 @@ class LocalLog:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self.path.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path / "epochs.db", check_same_thread=False)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
-            connection.executescript(_TABLES)
-            self._connection = connection
+            with self._sound():
+                connection = sqlite3.connect(self.path / "epochs.db", check_same_thread=False)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
+                connection.executescript(_TABLES)
+                self._check(connection)
+                self._connection = connection
         return self._connection
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """A context. Raises :class:`RunError` ``TT225`` if SQLite cannot read the database."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path / "epochs.db", error, "what each micro-batch takes, and the states") from error
 
     def close(self) -> None:
         """Close the database."""
@@ -271,17 +348,36 @@ class LocalLog:
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
-            if self._connection is None and not (self.path / "epochs.db").exists():
-                return []
-            if self._connection is not None:
-                return self._connection.execute(query, values).fetchall()
-            with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.path / "epochs.db")) as connection:
-                return connection.execute(query, values).fetchall()
-            return []
+            path = self.path / "epochs.db"
+            if self._connection is None and (not path.exists() or not path.stat().st_size):
+                return []  # the run store sees whether it should have something
+            with self._sound():
+                if self._connection is not None:
+                    return self._connection.execute(query, values).fetchall()
+                with closing(sqlite3.connect(path)) as connection:
+                    self._check(connection)
+                    return connection.execute(query, values).fetchall()
 
     def _one(self, query: str, default: Any, *values: Any) -> Any:
         rows: Sequence[tuple[Any, ...]] = self._all(query, *values)
         return default if not rows or rows[0][0] is None else rows[0][0]
+
+
+def _by_shard(rows: Iterable[tuple[int, int, bytes]]) -> dict[ShardId, Sequence[bytes]]:
+    """Digests in the order of their parts, by shard."""
+    known: dict[ShardId, list[bytes]] = {}
+    for stage, group, digest in rows:
+        known.setdefault((stage, group), []).append(digest)
+    return {at: tuple(some) for at, some in known.items()}
+
+
+def _sum(digests: Mapping[ShardId, Sequence[bytes]]) -> int:
+    """A checksum of all digests, which changes with each of them alone."""
+    return reduce(xor, (_sum_of(at, some) for at, some in digests.items()), 0)
+
+
+def _sum_of(at: ShardId, digests: Sequence[bytes] | None) -> int:
+    return 0 if digests is None else crc32(b"".join(digests), at[0] << 16 | at[1])
 
 
 def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:

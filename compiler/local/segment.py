@@ -145,7 +145,7 @@ class LocalSegment:
             number = self.log.ended + 1
             if self.log.begun >= number and store.committed(number) is None and store.visible() is None:
                 takes = self.log.takes(number)
-                if takes is None or not any(one.keeps(takes.sources[label][1]) for label, one in self.streams.items()):
+                if takes is None or not any(one.keeps(*takes.sources[label]) for label, one in self.streams.items()):
                     self.log.forget(number)
             last = [takes for takes in map(self.log.takes, (number - 1, number)) if takes is not None]
             for label, one in self.streams.items():
@@ -254,8 +254,7 @@ class LocalSegment:
             messages = self._messages(workers, number, takes)
             if record is None:
                 result = epoch_result(workers.plan, messages, number, store)
-                store.output.take(result.messages, number, result.frontiers)
-                record = result.record
+                record = result.written(store.output, number)
                 store.commit(number, record)
                 self.metrics = result.batch(number, time.monotonic() - started, self.name, store.output)
             else:

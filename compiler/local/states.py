@@ -15,7 +15,7 @@ import attrs
 
 from tracetypes.compiler.analysis.pickles import by_name, shipped
 
-__all__ = ["Part", "StateParts", "state_of"]
+__all__ = ["Part", "StateParts", "digest_of", "state_of"]
 
 Part: TypeAlias = bytes | bytearray | memoryview
 
@@ -49,7 +49,12 @@ class StateParts:
 
         head = by_name(state, inside)
         parts: list[Part] = [shipped(state)] if head is None else [head, *buffers]
-        return cls(parts, [hashlib.blake2b(one, digest_size=16).digest() for one in parts])
+        return cls(parts, [digest_of(one) for one in parts])
+
+
+def digest_of(part: Part) -> bytes:
+    """What tells a part from others, and from itself if a byte has changed."""
+    return hashlib.blake2b(part, digest_size=16).digest()
 
 
 def state_of(parts: Sequence[Part]) -> Any:

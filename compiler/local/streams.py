@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -33,6 +32,8 @@ from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.store.small_files import damaged
+from tracetypes.compiler.wire.seals import seal_bytes, unseal_bytes
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, ProgramLines, TextLines
 from tracetypes.sources import reader
@@ -53,6 +54,8 @@ SMALLEST: Final = 4_096
 
 SMALLEST_OF_COLUMNS: Final = 16_384
 """Likewise, of Arrow data."""
+
+HOLDS: Final = "the rows of a micro-batch, which cannot be read again"
 
 SPLITS: Final = 16
 """How many an epoch has at least, unless they are too small."""
@@ -94,8 +97,7 @@ class StreamSplits:
             names = {self._file(until).name for until in untils}
             for file in sorted(self.place.iterdir()):
                 if file.name in names:
-                    with suppress(OSError, EOFError, pickle.UnpicklingError):
-                        parts += pickle.loads(file.read_bytes())
+                    parts += _read(file)
                 else:
                     file.unlink()
         self.arrivals.resume(self.reading, parts)
@@ -105,11 +107,15 @@ class StreamSplits:
         if until != since and self.place is not None:
             self.place.mkdir(parents=True, exist_ok=True)
             with self._file(until).open("wb") as file:
-                pickle.dump(self._parts(since, until), file, pickle.HIGHEST_PROTOCOL)
+                file.write(seal_bytes(pickle.dumps(self._parts(since, until), pickle.HIGHEST_PROTOCOL), self._file(until).name))
 
-    def keeps(self, until: Offset) -> bool:
-        """Whether the parts of an epoch lie in the checkpoint."""
-        return self.place is not None and self._file(until).exists()
+    def keeps(self, since: Offset, until: Offset) -> bool:
+        """Whether parts of an epoch lie in the checkpoint. Raises :class:`RunError` ``TT225`` if they should."""
+        if self.place is None or until == since:
+            return False
+        if not self._file(until).exists():
+            raise damaged(self._file(until), "it is gone", HOLDS)
+        return True
 
     def commit(self, until: Offset) -> None:
         """An epoch is out, and its states are in the log."""
@@ -132,10 +138,7 @@ class StreamSplits:
     def _parts(self, since: Offset, until: Offset) -> Sequence[Part]:
         if until["stream"] == self.arrivals.id:
             return self.arrivals.between(self._here(since)[0], until["at"])
-        try:
-            parts: Sequence[Part] = pickle.loads(self._file(until).read_bytes()) if self.place is not None else ()
-        except (OSError, EOFError, pickle.UnpicklingError):
-            parts = ()
+        parts = _read(self._file(until)) if self.place is not None and self._file(until).exists() else ()
         if not parts:
             raise RunError(
                 "TT231",
@@ -144,6 +147,15 @@ class StreamSplits:
                 fix="start anew with another --checkpoint and output",
             )
         return parts
+
+
+def _read(file: Path) -> Sequence[Part]:
+    """The parts in a file. Raises :class:`RunError` ``TT225``."""
+    try:
+        parts: Sequence[Part] = pickle.loads(unseal_bytes(file.read_bytes(), file.name))
+    except (OSError, ValueError) as error:
+        raise damaged(file, error, HOLDS) from error
+    return parts
 
 
 def cuts(parts: Sequence[Part]) -> list[int]:

@@ -101,8 +101,8 @@ class MicroBatches:
         started = time.monotonic()
         record = self.store.committed(number)
         if record is None:
-            result = self.take(messages, number)
-            record = result.record
+            result = self.computed(messages, number)
+            record = result.written(self.output, number)
             self.store.commit(number, record)
             self.last = result.batch(number, time.monotonic() - started, self.name, self.output)
             self.on_batch(self.last)
@@ -118,15 +118,13 @@ class MicroBatches:
             retention.clean()
             retention.reader.trim(self.log)
 
-    def take(self, messages: DataFrame, number: int) -> EpochResult:
-        """Compute a micro-batch, in one job, and write its rows."""
+    def computed(self, messages: DataFrame, number: int) -> EpochResult:
+        """Compute a micro-batch, in one job."""
         arrived = [
             decode(0, row["kind"], bytes(row["header"] or b""), bytes(row["payload"] or b""))
             for row in messages.select("kind", "header", "payload").collect()
         ]
-        result = epoch_result(self.plan, arrived, number, self.store)
-        self.output.take(result.messages, number, result.frontiers)
-        return result
+        return epoch_result(self.plan, arrived, number, self.store)
 
 
 def tell(spark: SparkSession, batch: int, newest: Mapping[str, Any], pieces: Mapping[str, Any] | None = None) -> None:

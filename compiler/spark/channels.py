@@ -25,7 +25,7 @@ from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.channel import Channel, Contents, entry_messages
-from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
+from tracetypes.compiler.store.file_channel import LOST, FileChannel, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
@@ -50,6 +50,10 @@ class ChannelReader(ABC):
         """Shorten Spark's records of this channel for a query, between two of its micro-batches."""
 
 
+ALL: Final = f"if(size(lines) = get_json_object(lines[0], '$.lines'), lines, array('{LOST}'))"
+"""The lines of a manifest in Spark's SQL; the first one has how many there are."""
+
+
 class FileReader(ChannelReader):
     """Reads manifests by Spark's source of files."""
 
@@ -59,10 +63,11 @@ class FileReader(ChannelReader):
             left.unlink()
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The lines of manifests. Spark records the names of files for a day before the newest one, and ignores older
-        files."""
+        """The lines of manifests, or one that is none if some of a manifest are gone. Spark records the names of files for a day
+        before the newest one, and ignores older files."""
         manifests = literal(str(self.channel.manifests))
-        lines = spark.readStream.format("text").option("maxFileAge", "1d").load(manifests)
+        whole = spark.readStream.format("text").option("wholetext", "true").option("maxFileAge", "1d").load(manifests)
+        lines = whole.selectExpr("filter(split(value, '\n'), line -> line != '') AS lines").selectExpr(f"explode({ALL}) AS value")
         return lines.repartition(tasks) if tasks > 1 else lines  # a manifest is one small file, and names many large ones
 
     def places(self, log: SparkLog) -> list[int]:
@@ -151,7 +156,7 @@ class ChannelScan(Task):
         for batch in batches:
             for line in batch.column(0).to_pylist():
                 kernel = ChannelKernel(self.stage, self.link, self.plan.key_groups, self.verifier)
-                yield from entry_messages(self.contents, json.loads(line), kernel)
+                yield from entry_messages(self.contents, line, kernel)
 
 
 def channel_messages(

@@ -229,6 +229,7 @@ def _rescale(query: Query) -> None:
             if RetryEpoch.from_text(str(error)) is not None:
                 return  # it is taken again by the run, with as many tasks as before
             raise query.handler.error or _translated(error) from error
+    store.rescales()
     try:
         log.repartition(spark, width)
     except (PySparkException, Py4JError) as error:

@@ -11,7 +11,6 @@ A step is a file, and a micro-batch takes one. Its lines are rows that were read
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pickle
 import signal
@@ -34,7 +33,7 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.scan import End, Scan, runs
 from tracetypes.compiler.store.input_files import InputFiles
-from tracetypes.compiler.store.small_files import write_json
+from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.formats import JsonLines
 from tracetypes.parsing import Row
 from tracetypes.records import show
@@ -71,7 +70,7 @@ class Crashes:
     def moment(self, when: When) -> None:
         """The driver has reached a moment of a micro-batch."""
         for armed in sorted(self.place.glob("armed-*")):
-            crash = Crash(**json.loads(armed.read_text()))
+            crash = Crash(**(read_json(armed) or {}))
             if crash.when == when:
                 self.fire(int(armed.name.partition("-")[2]), crash)
 
@@ -82,7 +81,7 @@ class Crashes:
         except FileExistsError:
             return
         if crash.victim != "raise":
-            pids = json.loads((self.job / "processes.json").read_text())
+            pids = read_json(self.job / "processes.json") or {}
             os.kill(os.getpid() if crash.victim == "worker" else pids[crash.victim], signal.SIGKILL)
         raise RuntimeError("a crash as the script says")  # whoever is left does not go on here
 

@@ -30,6 +30,10 @@ class Contents(ABC):
     """Reads the rows that the lines of a channel name, in workers."""
 
     @abstractmethod
+    def entry(self, line: str) -> Entry:
+        """The entry of a line. Raises :class:`RunError` ``TT225``."""
+
+    @abstractmethod
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
         """The rows and markers of an entry. Raises :class:`RunError` if they cannot be read."""
 
@@ -70,10 +74,10 @@ def runs_in(entry: Entry) -> MarkerRuns:
     return MarkerRuns(read_ranges(entry["markers"]))
 
 
-def entry_messages(contents: Contents, entry: Entry, kernel: ChannelKernel) -> Iterator[Message]:
-    """The messages of an entry to the key groups of a stage."""
+def entry_messages(contents: Contents, line: str, kernel: ChannelKernel) -> Iterator[Message]:
+    """The messages of a line to the key groups of a stage."""
     schema = schema_of_rows(kernel.leaf.layout)
-    for part in contents.read(entry):
+    for part in contents.read(contents.entry(line)):
         if isinstance(part, pa.RecordBatch):
             columns = [c.cast(f.type) for c, f in zip(part.columns, schema, strict=True)]
             yield from kernel.rows(pa.RecordBatch.from_arrays(columns, schema=schema))

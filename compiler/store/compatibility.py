@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -26,7 +26,7 @@ from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerp
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.input_files import unread
-from tracetypes.compiler.store.small_files import read_json, writable, write_json
+from tracetypes.compiler.store.small_files import damaged, read_json, read_own, writable, write_json
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
 
@@ -93,7 +93,7 @@ class CompatibleCheckpoint:
     @property
     def finished(self) -> bool:
         """Whether the run has answered the end of its sources."""
-        return (self.path / "finished").exists()
+        return read_own(self.path / "finished", self.run) is not None
 
     def write(self) -> None:
         """Take the directory for this plan. Raises :class:`RunError` ``TT209``."""
@@ -120,8 +120,9 @@ def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
 
 def _known(path: Path) -> dict[str, Any] | None:
     look(path)
-    known: dict[str, Any] | None = read_json(path / "graph.json")
+    known = read_json(path / "graph.json")
     if known is None:
+        _nothing_of_a_run(path, "graph.json", ("commits", "local"))
         return None
     try:
         Fingerprint.of(known["graph"])
@@ -133,6 +134,13 @@ def _known(path: Path) -> dict[str, Any] | None:
             fix="go on with that version, or start anew with another --checkpoint and output",
         ) from error
     return known
+
+
+def _nothing_of_a_run(path: Path, name: str, others: Sequence[str]) -> None:
+    """Refuse a directory in which a record is gone and others are there. A new run would write all rows again."""
+    there = [one for one in others if (path / one).is_dir() and any((path / one).iterdir())]
+    if there:
+        raise damaged(path / name, f"it is gone, and {' and '.join(there)} are there", "the name of the run and its plan")
 
 
 def backend_of(graph: Mapping[str, Any]) -> str:
@@ -240,6 +248,8 @@ def queries_of(root: Path) -> dict[str, str] | None:
     ``TT220``."""
     look(root)
     about = read_json(root / "program.json")
+    if about is None:
+        _nothing_of_a_run(root, "program.json", ("queries", "channels"))
     return None if about is None else about["queries"]
 
 

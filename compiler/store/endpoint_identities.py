@@ -19,7 +19,7 @@ import attrs
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.registry import difference
-from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.store.small_files import damaged, read_json, write_json
 from tracetypes.errors import RunError
 
 __all__ = ["keep_identities"]
@@ -28,7 +28,10 @@ def keep_identities(note: Path, what: str, identities: Mapping[str, EndpointIden
     """Compare the inputs or outputs, by the names of sources or sinks, with those that a checkpoint has in ``note``,
     and record new ones. ``what``: ``source`` or ``sink``. ``begun``: whether anything has been read; before that
     nothing is recorded. Raises :class:`RunError` ``TT218``."""
-    before = {name: EndpointIdentity(**one) for name, one in (read_json(note) or {}).items()}
+    known = read_json(note)
+    if known is None and begun and what == "source":
+        raise damaged(note, "it is gone", "which inputs the run has read")
+    before = {name: EndpointIdentity(**one) for name, one in (known or {}).items()}
     for name, now in identities.items():
         changed = difference(before[name], now) if begun and name in before else None
         if changed is not None:

@@ -14,28 +14,40 @@ commit), the manifest appears once more, but no reader takes it: the readers' lo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
-from tracetypes.compiler.store.small_files import writable, write_synced
+from tracetypes.compiler.store.output_interface import (
+    Frontiers,
+    Output,
+    SideOutputs,
+    latest,
+    move,
+    rows_file,
+    staged_rows,
+)
+from tracetypes.compiler.store.small_files import damaged, writable, write_synced
 from tracetypes.compiler.store.staging import Staging
+from tracetypes.compiler.wire.seals import checksum_of_file, seal, unseal
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
-__all__ = ["ChannelOutput", "FileChannel", "manifest_number"]
+__all__ = ["LOST", "ChannelOutput", "FileChannel", "entries_of", "manifest_lines", "manifest_number", "row_entry"]
+
+
+HOLDS: Final = "rows and markers of a channel"
 
 
 class FileChannel(Channel):
@@ -46,11 +58,12 @@ class FileChannel(Channel):
         self.path, self.rows, self.manifests = path, path / "rows", path / "manifests"
         for directory in (self.rows, self.manifests):
             writable(directory)
-        self.contents = RowFiles(name)
+        self.contents: RowFiles = RowFiles(name, self.rows, "")
         self.removed = 0
 
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
         """The output that appends to the channel."""
+        self.contents = attrs.evolve(self.contents, run=run)
         return ChannelOutput(plan, self, side_outputs)
 
     def remove(self, before: int) -> None:
@@ -69,29 +82,70 @@ def manifest_number(file: Path) -> int:
     return int(re.split(r"\D", file.name, maxsplit=1)[0])
 
 
+def manifest_lines(entries: Sequence[Entry], run: str) -> list[str]:
+    """The lines of a manifest of a run, each with its checksum, its number, and how many there are."""
+    return [seal({"lines": len(entries), "line": at, **one}, _name(run)) for at, one in enumerate(entries)]
+
+
+def _name(run: str) -> str:
+    return f"manifest of {run}"
+
+
+LOST: Final = "some lines are gone"
+
+
+def entries_of(manifest: Path, run: str) -> list[str]:
+    """The lines of a manifest. ``run``: the one that sends. Raises :class:`RunError` ``TT225``."""
+    lines = manifest.read_bytes().splitlines()
+    try:
+        entries = [unseal(line, _name(run)) for line in lines]
+        if not entries or [(one["lines"], one["line"]) for one in entries] != [(len(lines), at) for at in range(len(lines))]:
+            raise ValueError(LOST)
+    except ValueError as error:
+        raise damaged(manifest, error, HOLDS) from error
+    return [line.decode() for line in lines]
+
+
+def row_entry(file: Path, sum_: int) -> Entry:
+    """The entry of a file of rows. ``sum_``: its checksum."""
+    return {"file": file.name, "sum": sum_}
+
+
 def remove(file: Path) -> None:
     """Remove a file that may be gone."""
     file.unlink(missing_ok=True)
 
 
+@attrs.frozen(eq=False)
 class RowFiles(Contents):
-    """Files of rows."""
+    """Files of rows of a channel in a directory. ``run``: the one that sends them."""
 
-    def __init__(self, channel: str) -> None:
-        self.channel = channel
+    channel: str
+    directory: Path
+    run: str
+
+    def entry(self, line: str) -> Entry:
+        """A line of a manifest."""
+        try:
+            return unseal(line.encode(), _name(self.run))
+        except ValueError as error:
+            raise damaged(f"a manifest of channel {self.channel!r}", LOST if line == LOST else error, HOLDS) from error
 
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
-        """The rows of a file."""
+        """The rows of a file, whose checksum is compared."""
         if "file" not in entry:
             yield entry
             return
+        path = self.directory / entry["file"]
         try:
-            with pq.ParquetFile(entry["file"]) as file:
+            if checksum_of_file(path) != entry["sum"]:
+                raise damaged(path, "its checksum differs", HOLDS)
+            with pq.ParquetFile(path) as file:
                 yield from file.iter_batches(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT208",
-                f"channel {self.channel!r}: {entry['file']} cannot be read: {error}",
+                f"channel {self.channel!r}: {path} cannot be read: {error}",
                 fix="do not touch files of a checkpoint; start anew with another --checkpoint",
             ) from error
 
@@ -125,10 +179,10 @@ class ChannelOutput(Output):
             for number, file in enumerate(files):
                 to = self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
                 move(file, to)
-                lines.append({"file": str(to)})
+                lines.append(row_entry(to, checksum_of_file(to)))
             if len(lines) > 1 or lines[0]["markers"] or lines[0]["complete"]:
                 hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
-                write_synced(hidden, [json.dumps(line) for line in lines])
+                write_synced(hidden, manifest_lines(lines, self.side_outputs.run))
                 os.replace(hidden, manifest)
         self.tidy()
 
@@ -136,6 +190,15 @@ class ChannelOutput(Output):
         """The channel, if it has the manifest of the epoch."""
         there = (self.channel.manifests / f"{batch:08d}.jsonl").exists()
         return f"channel {self.channel.path.name}" if there else super().visible(batch)
+
+    def sends(self, batch: int) -> bool:
+        """Whether there is a manifest."""
+        return (self.channel.manifests / f"{batch:08d}.jsonl").exists()
+
+    @property
+    def newest(self) -> int | None:
+        """By the names of manifests."""
+        return latest(*map(manifest_number, self.channel.manifests.iterdir()), super().newest)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""

@@ -16,10 +16,9 @@ lines that the record has.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,19 @@ from tracetypes.compiler.columns.batches import END, schema_of_rows
 from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Passed
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.store.channel import markers_of, runs_in
-from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
-from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, move, rows_file, staged_rows
-from tracetypes.compiler.store.small_files import read_json, writable, write_json, write_synced
+from tracetypes.compiler.store.channel import Entry, markers_of, runs_in
+from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel, manifest_lines, row_entry
+from tracetypes.compiler.store.output_interface import (
+    Frontiers,
+    Output,
+    SideOutputs,
+    latest,
+    move,
+    rows_file,
+    staged_rows,
+)
+from tracetypes.compiler.store.small_files import damaged, read_json, read_own, writable, write_json, write_synced
+from tracetypes.compiler.wire.seals import checksum_of_file, seal_bytes, unseal_bytes
 from tracetypes.errors import RunError
 from tracetypes.results import GateReport
 from tracetypes.silence import shown_ranges
@@ -65,6 +73,7 @@ class GateChannel(FileChannel):
 
     def output(self, plan: Plan, run: str, side_outputs: SideOutputs) -> Output:
         """The output that goes through the gate."""
+        self.contents = attrs.evolve(self.contents, run=run)
         return GateOutput(plan, self, side_outputs)
 
 
@@ -75,7 +84,7 @@ def records(gate: Path) -> list[int]:
 
 def outside_of(gate: Path) -> dict[tuple[int, str], float]:
     """What a gate was told of the machine, by marker and name. With this a run can be repeated: it decides as it did."""
-    files = [read_json(file)["looked"] for file in sorted(gate.glob("*.outside"))]
+    files = [(read_json(file) or {"looked": []})["looked"] for file in sorted(gate.glob("*.outside"))]
     return {(marker, name): value for looked in files for marker, name, value in looked}
 
 
@@ -89,18 +98,20 @@ def of_machine(marker: int, name: str) -> float:
 def last_record(gate: Path) -> dict[str, Any] | None:
     """The last record in a directory."""
     numbers = records(gate) if gate.is_dir() else []
-    record: dict[str, Any] | None = read_json(gate / f"{numbers[-1]:08d}.json") if numbers else None
-    return record
+    return read_json(gate / f"{numbers[-1]:08d}.json") if numbers else None
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class FilePiece:
-    """Rows in a file."""
+    """Rows in a file. ``sum``: its checksum. ``is_new``: whether this process has written it; otherwise the checksum is compared
+    before the first row is read."""
 
     path: Path
     schema: pa.Schema
     first: int
     last: int
+    sum: int = attrs.field(default=attrs.Factory(lambda self: checksum_of_file(self.path), takes_self=True))
+    is_new: bool = True
 
     @property
     def level(self) -> int:
@@ -133,6 +144,9 @@ class FilePiece:
 
     def _read(self, columns: list[str] | None, first: int, last: int) -> Iterator[pa.Table]:
         try:
+            if not self.is_new and checksum_of_file(self.path) != self.sum:
+                raise damaged(self.path, "its checksum differs", "rows that a gate holds")
+            self.is_new = True
             with pq.ParquetFile(self.path) as file:
                 groups = [
                     at
@@ -204,10 +218,17 @@ class GateOutput(ChannelOutput):
         manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if record["lines"] and not manifest.exists():
             temporary = self.channel.path / f"manifest-{uuid.uuid4().hex}"
-            write_synced(temporary, [json.dumps(line) for line in record["lines"]])
+            write_synced(temporary, manifest_lines(record["lines"], self.side_outputs.run))
             os.replace(temporary, manifest)
         self._forget(batch, record)
         self.tidy()
+
+    notes_each = True
+
+    @property
+    def newest(self) -> int | None:
+        """By the names of records."""
+        return latest(*records(self.channel.gate), super().newest)
 
     @property
     def gate(self) -> GateReport | None:
@@ -227,7 +248,7 @@ class GateOutput(ChannelOutput):
         """Remove the files of failed attempts."""
         if self.kernel is None:
             record = last_record(self.channel.gate)
-            held = {name for name, _, _ in record["held"]} if record is not None else set()
+            held = _names(record) if record is not None else set()
             for file in self.channel.held.iterdir():
                 if file.name not in held:
                     file.unlink()
@@ -236,8 +257,7 @@ class GateOutput(ChannelOutput):
     # ---------------------------------------------------------------------------------------------------- epochs
 
     def _record(self, batch: int) -> dict[str, Any] | None:
-        record: dict[str, Any] | None = read_json(self.channel.gate / f"{batch:08d}.json")
-        return record
+        return read_own(self.channel.gate / f"{batch:08d}.json", self.side_outputs.run)
 
     def _decide(self, messages: Sequence[Message], batch: int) -> dict[str, Any]:
         """Decide, and write the record."""
@@ -247,16 +267,18 @@ class GateOutput(ChannelOutput):
         lines: list[dict[str, Any]] = []
         if passed.markers or entry["complete"]:
             shown = shown_ranges(passed.markers.ranges)
-            lines = [entry | {"markers": shown}, *({"file": str(file)} for file in self._files_of(passed, batch))]
+            lines = [entry | {"markers": shown}, *self._files_of(passed, batch)]
         if kernel.state.execution != executed and kernel.container.remembers:
             self.then = f"{batch:08d}.then"
-            _write(self.channel.gate / self.then, dumps(kernel.container.at_execution()))
+            then = bytes(dumps(kernel.container.at_execution()))
+            _write(self.channel.gate / self.then, seal_bytes(then, f"{self.then} of {self.side_outputs.run}"))
         self.held = self._merge(passed.rest, batch)
-        held = [[one.path.name, one.first, one.last] for one in self.held]
+        held = [[one.path.name, one.first, one.last, one.sum] for one in self.held]
         if kernel.looked:
             looked = [[marker, name, value] for (marker, name), value in kernel.looked.items()]
             write_json(self.channel.gate / f"{batch:08d}.outside", {"looked": looked})
-        record = {"state": attrs.asdict(kernel.state), "then": self.then, "held": held, "lines": lines}
+        state, run = attrs.asdict(kernel.state), self.side_outputs.run
+        record = {"run": run, "state": state, "then": self.then, "held": held, "lines": lines}
         write_json(self.channel.gate / f"{batch:08d}.json", record)
         return record
 
@@ -268,11 +290,22 @@ class GateOutput(ChannelOutput):
         self.held, self.then = [], None
         record = next((self._record(number) for number in reversed(records(self.channel.gate)) if number < batch), None)
         if record is not None:
-            self.held = [FilePiece(self.channel.held / name, self.schema, first, last) for name, first, last in record["held"]]
+            self.held = [
+                FilePiece(self.channel.held / name, self.schema, first, last, sum_, is_new=False)
+                for name, first, last, sum_ in record["held"]
+            ]
             self.then = record["then"]
-            then = None if self.then is None else loads((self.channel.gate / self.then).read_bytes())
+            then = None if self.then is None else self._at_execution(self.then)
             kernel.go_on(GateLeft(GateState(**record["state"]), then), self.held)
         return kernel
+
+    def _at_execution(self, name: str) -> Any:
+        """What a container kept of the last execution. Raises :class:`RunError` ``TT225``."""
+        path = self.channel.gate / name
+        try:
+            return loads(unseal_bytes(path.read_bytes(), f"{name} of {self.side_outputs.run}"))
+        except (OSError, ValueError) as error:
+            raise damaged(path, error, "what a gate knows of its last execution") from error
 
     def _pieces(self, messages: Sequence[Message], batch: int) -> list[FilePiece]:
         """The rows of an epoch."""
@@ -286,14 +319,15 @@ class GateOutput(ChannelOutput):
                 pieces.append(piece)
         return pieces
 
-    def _files_of(self, passed: Passed[FilePiece], batch: int) -> list[Path]:
-        """The files of what goes on, in the place of rows of the channel."""
+    def _files_of(self, passed: Passed[FilePiece], batch: int) -> list[Entry]:
+        """The entries of files of what goes on, in the place of rows of the channel."""
         files: list[Path] = []
         for one in passed.whole:
             files.append(self._place(batch, len(files)))
             move(one.path, files[-1])
         _Files(self.schema, partial(self._place, batch), partial(self._temporary, "passed"), files).write(passed.rows)
-        return files
+        sums = [*(one.sum for one in passed.whole), *map(checksum_of_file, files[len(passed.whole) :])]
+        return [row_entry(file, sum_) for file, sum_ in zip(files, sums, strict=True)]
 
     def _temporary(self, what: str) -> Path:
         """A place for a file that is not whole yet."""
@@ -327,10 +361,15 @@ class GateOutput(ChannelOutput):
         for file in self.channel.gate.glob("*.then"):
             if file.name != record["then"]:
                 file.unlink()
-        held = {name for name, _, _ in record["held"]}
+        held = _names(record)
         for file in self.channel.held.iterdir():
             if file.name not in held:
                 file.unlink()
+
+
+def _names(record: Mapping[str, Any]) -> set[str]:
+    """The files that a record holds."""
+    return {name for name, *_ in record["held"]}
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -17,7 +17,6 @@ were (``TT231``).
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +33,8 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplit
 from tracetypes.compiler.store.known_files import KnownFile, coverage, looks, lost_input, stat_of, walk
 from tracetypes.compiler.store.listings import Listings
-from tracetypes.compiler.store.small_files import read_json, write_lines
+from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
+from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.formats import Parquet, format_of
 
 __all__ = ["InputFiles", "by_time", "home_of", "records_of", "unread"]
@@ -72,7 +72,7 @@ class InputFiles:
     ``tasks``: how many read at once. ``at_once``: the largest number of files in a listing, None: by their size.
     ``appended``: whether lines may be appended to known files. ``follows``: more of a file may come while the run goes
     on or later; so, if lines may be appended, a last line without an end waits. ``place``: sorts files that are found
-    together, by path and modification time. ``ends``: where rows of text end.
+    together, by path and modification time. ``ends``: where rows of text end. ``run``: the one whose records these are.
     """
 
     home: Path
@@ -84,6 +84,7 @@ class InputFiles:
     follows: bool = False
     place: Callable[[str, int], Any] = by_time
     ends: RowEnds = LINES
+    run: str = ""
     known: dict[str, KnownFile] = attrs.field(init=False, factory=dict)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
@@ -102,7 +103,7 @@ class InputFiles:
 
     @listings.default
     def _listings(self) -> Listings:
-        return Listings(self.home, self.tasks)
+        return Listings(self.home, self.tasks, self.run)
 
     @property
     def waiting(self) -> set[str]:
@@ -112,7 +113,7 @@ class InputFiles:
     @staticmethod
     def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
         """The files of a reading of a source, by its label."""
-        return InputFiles(home_of(checkpoint, label), **options)
+        return InputFiles(home_of(checkpoint, label), run=_run_of(checkpoint), **options)
 
     # ------------------------------------------------------------------------------------------------ a start
 
@@ -154,24 +155,36 @@ class InputFiles:
 
     def load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Load which files were read."""
-        lines: list[str] = []
-        if self._log.exists():
-            lines = self._log.read_text(encoding="utf-8").splitlines()
-        for line in lines:
+        lines = self._log.read_bytes().splitlines() if self._log.exists() else []
+        for at, line in enumerate(lines):
             try:
-                path, *about = json.loads(line)
-            except ValueError:  # the last one, if the power failed; its record is still there
-                continue
+                path, *about = unseal(line, self._name)["of"]
+            except ValueError as error:
+                if at == len(lines) - 1:  # if the power failed; its record is still there
+                    continue
+                raise damaged(self._log, f"line {at + 1}: {error}", "the files that were read") from error
             self._know(path, about)
         if len(lines) > 2 * len(self.known) + 1000:
-            write_lines(self._log, map(json.dumps, self._plain(self.known)))
+            write_lines(self._log, map(self._known_line, self._plain(self.known)))
         for _, about in records:
             for path, *fields in about["files"]:
                 self._know(path, fields)
+        if records and len(self.known) < (expected := records[-1][1].get("known", 0)):
+            what = f"the run has read {expected:,} files, and {len(self.known):,} are recorded"
+            raise apart(self._log, what, "The others would be read again")
 
     @property
     def _log(self) -> Path:
         return self.home / "files.jsonl"
+
+    @property
+    def _name(self) -> str:
+        """Of a line of the log, for its checksum."""
+        return f"file of {self.run}"
+
+    def _known_line(self, about: Sequence[Any]) -> str:
+        """What is known of a file, as a line with a checksum."""
+        return seal({"of": about}, self._name)
 
     def _know(self, path: str, about: Sequence[Any]) -> None:
         size, time, parts, splits = about
@@ -182,7 +195,7 @@ class InputFiles:
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Keep the content of commit records that will be removed."""
-        lines = [json.dumps(line) for about in records for line in about["files"]]
+        lines = [self._known_line(line) for about in records for line in about["files"]]
         if lines:
             with self._log.open("a", encoding="utf-8") as log:
                 log.writelines(f"{line}\n" for line in lines)
@@ -387,7 +400,7 @@ class InputFiles:
                 self.seen.pop(path, None)
                 self.proved.update([path] if not before else [])
             listing = max((head["listing"] for head in heads), default=self.done)
-            return {"listing": listing, "files": self._plain(files)}
+            return {"listing": listing, "files": self._plain(files), "known": len(self.known)}
 
     def committed(self, about: Mapping[str, Any]) -> None:
         """Note that a micro-batch has been committed. What the one before it has read is no longer needed."""
@@ -419,10 +432,18 @@ def home_of(checkpoint: Path, label: str) -> Path:
     return checkpoint.absolute() / "inputs" / quote(label, safe="")
 
 
+def _run_of(checkpoint: Path) -> str:
+    """The run of a query's checkpoint."""
+    return str((read_json(checkpoint / "graph.json") or {"run": ""})["run"])
+
+
 def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:
     """The parts of a query's commit records about the files of a reading, by micro-batch."""
     paths = sorted((checkpoint / "commits").glob("[0-9]*.json"))
-    records = [(int(path.stem), read_json(path).get("files", {})) for path in paths]
+    run, records = _run_of(checkpoint), list[tuple[int, Any]]()
+    for path in paths:
+        record = read_own(path, run) or {}
+        records.append((int(path.stem), record.get("files", {})))
     return [(number, files[label]) for number, files in records if label in files]
 
 

@@ -10,7 +10,6 @@ proves nothing.
 from __future__ import annotations
 
 import base64
-import json
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.compatibility import EpochLog, queries_of
-from tracetypes.compiler.store.small_files import read_json
+from tracetypes.compiler.store.small_files import damaged, read_json
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError, UsageError
 from tracetypes.records import show
@@ -68,7 +67,9 @@ class CheckpointView:
     def check(self, plan: Plan | None, program: Path) -> None:
         """Check that a plan could go on with the checkpoint (None: there is no plan of that name). ``program``: the
         checkpoint of the whole run. Raises :class:`RunError` ``TT211``."""
-        known = Fingerprint.of(read_json(self.path / "graph.json")["graph"])
+        about = read_json(self.path / "graph.json")
+        assert about is not None  # it was opened
+        known = Fingerprint.of(about["graph"])
         names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
         sends = "sink" not in known.kept
         wrong = (
@@ -107,7 +108,9 @@ def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointVi
     root = Path(path)
     look(root)
     try:
-        about = json.loads((root / "graph.json").read_text())
+        about = read_json(root / "graph.json")
+        if about is None:
+            raise FileNotFoundError
         run, groups, stages = about["run"], Fingerprint.of(about["graph"]).kept["key groups"], about["stages"]
         if not re.fullmatch(r"\d+", groups) or not re.fullmatch(r"[0-9a-f]{8}", run):
             raise ValueError
@@ -117,7 +120,7 @@ def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointVi
         raise UsageError(
             "TT408", f"{path} is {what}", fix="give the --checkpoint of a run, or OUTPUT/_checkpoint"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (RunError, OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise UsageError(
             "TT408",
             f"{path} is no checkpoint of this version: its graph.json is not what we write",
@@ -161,5 +164,8 @@ def states(blobs: Blobs, view: CheckpointView, stage: StageAbout) -> Iterator[tu
 
 def _recorded(view: CheckpointView) -> Iterator[tuple[int, bytes]]:
     """The state that lies in the commit record."""
-    record = read_json(view.path / "commits" / f"{view.batch:08d}.json")
+    path = view.path / "commits" / f"{view.batch:08d}.json"
+    record = read_json(path)
+    if record is None:
+        raise damaged(path, "it is gone", "the state after the last micro-batch")
     yield 0, base64.b64decode(record["state"])

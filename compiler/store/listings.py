@@ -8,21 +8,25 @@ import uuid
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split
-from tracetypes.compiler.store.small_files import write_lines
+from tracetypes.compiler.store.small_files import apart, damaged, write_lines
 
 __all__ = ["Listings"]
+
+HOLDS: Final = "the files that a micro-batch reads"
 
 
 @attrs.frozen
 class Listings:
-    """Those below ``home``; ``tasks``: how many read at once."""
+    """Those below ``home``; ``tasks``: how many read at once; ``run``: the run that writes them."""
 
     home: Path
     tasks: int
+    run: str = ""
     _known: list[int] = attrs.field(init=False, factory=list, eq=False, repr=False)
     """The numbers of those that are there, since :meth:`begin`: epochs ask for them, and there may be many."""
 
@@ -50,8 +54,17 @@ class Listings:
 
     def splits(self, number: int) -> list[Split]:
         """What one names."""
-        files = sorted(self.place(number).iterdir())
-        return [Split.of(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        place = self.place(number)
+        try:
+            lines = [line for file in sorted(place.iterdir()) for line in file.read_bytes().splitlines()]
+        except OSError as error:
+            raise damaged(place, error.strerror or error, HOLDS) from error
+        splits = [Split.of(line) for line in lines if line]
+        if not lines or any(split.among != len(splits) for split in splits):
+            raise damaged(place, "some of its lines are gone", HOLDS)
+        if other := next((split.run for split in splits if split.run != self.run), ""):
+            raise apart(place, f"it is of run {other}, and this is run {self.run}", "It names other files")
+        return splits
 
     def publish(self, number: int, splits: Sequence[Split]) -> None:
         """Write a new one."""
@@ -90,7 +103,8 @@ class Listings:
         hidden.mkdir()
         for at, share in enumerate(shares):
             file = hidden / f"{at}.jsonl"
-            write_lines(file, (split.line() for split in share))
+            lines = [attrs.evolve(split, among=len(splits), run=self.run).line() for split in share]
+            write_lines(file, lines if splits or at else [""])  # an empty line: there are no splits
             os.utime(file, (number, number))  # Spark takes them in this order
         return hidden
 

@@ -33,7 +33,9 @@ __all__ = [
     "Output",
     "SideOutputs",
     "items_of",
+    "latest",
     "move",
+    "newest_in",
     "placed_rows",
     "refuse_folders",
     "remove_shown",
@@ -55,6 +57,8 @@ class Output(ABC):
     delivery: Delivery
     side_outputs: SideOutputs | None = None
     """The outputs of late and rejected rows, if it has some."""
+    notes_each = False
+    """Whether it has something of each micro-batch, also of one without rows."""
 
     @property
     def places(self) -> Mapping[str, Path]:
@@ -95,6 +99,15 @@ class Output(ABC):
         """Where rows of a micro-batch may be visible already; None if none is."""
         return None if self.side_outputs is None else self.side_outputs.visible(batch)
 
+    @property
+    def newest(self) -> int | None:
+        """The newest micro-batch of the run of which it has anything; None if there is none. Called when the run has begun."""
+        return None if self.side_outputs is None else self.side_outputs.newest
+
+    def sends(self, batch: int) -> bool:
+        """Whether it has put something into a channel that readers must find there."""
+        return False
+
     def tidy(self) -> None:
         """Remove the files of failed attempts. Called when no micro-batch is under way."""
         if self.side_outputs is not None:
@@ -134,6 +147,11 @@ class SideOutputs:
     def visible(self, batch: int) -> str | None:
         """As for :class:`Output`."""
         return shown_in([*_below(self.late), *_below(self.rejects)], self.run, batch)
+
+    @property
+    def newest(self) -> int | None:
+        """As for :class:`Output`."""
+        return newest_in([*_below(self.late), *_below(self.rejects)], self.run)
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
         """Write those of a micro-batch. ``staged``: the directory into which workers have put files."""
@@ -176,6 +194,18 @@ def with_folders(directory: Path) -> list[Path]:
 def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
     """The first of some directories that has files of a micro-batch."""
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
+
+
+def newest_in(directories: Iterable[Path], run: str) -> int | None:
+    """The newest micro-batch of a run that has files in some directories."""
+    start = f"part-{run}-"
+    names = (name for one in directories for name in os.listdir(one) if name.startswith(start))
+    return max((int(number) for name in names if (number := name.removeprefix(start)[:8]).isdecimal()), default=None)
+
+
+def latest(*numbers: int | None) -> int | None:
+    """The largest number that is there."""
+    return max((one for one in numbers if one is not None), default=None)
 
 
 def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:

@@ -34,6 +34,8 @@ from tracetypes.compiler.store.output_interface import (
     Output,
     SideOutputs,
     items_of,
+    latest,
+    newest_in,
     placed_rows,
     refuse_folders,
     remove_shown,
@@ -95,6 +97,11 @@ class FileOutput(Output):
     def visible(self, batch: int) -> str | None:
         """The directory with files of the micro-batch, which have its number in their names; None if there are none."""
         return shown_in(with_folders(self.path), self.run, batch) or super().visible(batch)
+
+    @property
+    def newest(self) -> int | None:
+        """By the names of files."""
+        return latest(newest_in(with_folders(self.path), self.run), super().newest)
 
     def undo(self, batch: int) -> None:
         """Remove the files of a micro-batch without a commit."""
@@ -170,6 +177,11 @@ class TopicOutput(Output):
         """The topic, if the offset committed with the rows shows that the micro-batch is in it."""
         return str(self.topic.address) if self.topic.transactions.holds(batch) else super().visible(batch)
 
+    @property
+    def newest(self) -> int | None:
+        """By the offset that was committed with the rows."""
+        return latest(self.topic.transactions.last()[0], super().newest)
+
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a micro-batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
@@ -212,6 +224,11 @@ class TableOutput(Output):
     def visible(self, batch: int) -> str | None:
         """The table, if its transaction shows that the micro-batch is in it."""
         return str(self.path) if self.table.holds(batch) else super().visible(batch)
+
+    @property
+    def newest(self) -> int | None:
+        """By the transaction of the run."""
+        return latest(self.table.last()[0], super().newest)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""

@@ -13,7 +13,6 @@ A backend has its own records beside these. The store asks it only which epochs 
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Mapping
@@ -27,8 +26,9 @@ from tracetypes.compiler.store.endpoint_identities import keep_identities
 from tracetypes.compiler.store.input_files import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
 from tracetypes.compiler.store.output_interface import Output
-from tracetypes.compiler.store.small_files import read_json, replace_file, write_json
+from tracetypes.compiler.store.small_files import apart, read_json, read_own, replace_file, write_json
 from tracetypes.compiler.store.starts import next_start
+from tracetypes.compiler.wire.seals import seal, unseal
 
 __all__ = ["KEPT", "RunStore"]
 
@@ -66,12 +66,13 @@ class RunStore:
     def differences(self) -> list[Difference]:
         """The differences between traced answers and plain Python in this run, also before it was started again."""
         path = self.path / "differences.json"
-        return [Difference(*one["difference"]) for one in json.loads(path.read_text())] if path.exists() else []
+        about = read_json(path)
+        return [] if about is None else [Difference(*parts) for parts in about["differences"]]
 
     def differs(self, difference: Difference) -> str:
         """Record a difference, with what of the run was committed before it."""
-        differences = [{"difference": one.parts} for one in self.differences]
-        write_json(self.path / "differences.json", [*differences, {"difference": difference.parts}])
+        differences = [one.parts for one in self.differences]
+        write_json(self.path / "differences.json", {"differences": [*differences, difference.parts]})
         number, _ = self.next
         marker = self.before(number).get("marker")
         upto = "" if marker is None else f", answers up to {instant(marker)}"
@@ -85,11 +86,11 @@ class RunStore:
     @property
     def finished(self) -> bool:
         """Whether the drain has been answered."""
-        return (self.path / "finished").exists()
+        return read_own(self.path / "finished", self.run) is not None
 
     def finish(self) -> None:
         """Record that the drain has been answered."""
-        write_json(self.path / "finished", {})
+        write_json(self.path / "finished", {"run": self.run})
 
     def drain(self) -> None:
         """End the sources."""
@@ -104,15 +105,17 @@ class RunStore:
 
     def committed(self, epoch: int) -> dict[str, Any] | None:
         """The commit record of an epoch."""
-        record: dict[str, Any] | None = read_json(self.path / "commits" / f"{epoch:08d}.json")
-        return record
+        path = self.path / "commits" / f"{epoch:08d}.json"
+        return read_own(path, self.run)
 
     def commit(self, epoch: int, record: dict[str, Any]) -> None:
         """Record that an epoch is out. Only the last records are kept."""
-        records, text = self.path / "commits", json.dumps(record)
+        records, file = self.path / "commits", f"{epoch:08d}.json"
+        text = seal(record | {"run": self.run}, file)
         records.mkdir(exist_ok=True)
-        replace_file(records / f"{epoch:08d}.json", text)
-        self._last = epoch, json.loads(text)
+        replace_file(records / file, text)
+        self._last = epoch, unseal(text.encode(), file)
+        del self._last[1]["run"]
         if not self._until_clean:
             self._clean(records)
             self._until_clean = AT_ONCE
@@ -124,7 +127,7 @@ class RunStore:
         epochs = [name for name in names if not name.startswith(".")]
         old = epochs[:-KEPT]
         if self.files:
-            records_of_old = [read_json(records / name)["files"] for name in old]
+            records_of_old = [(read_json(records / name) or {"files": {}})["files"] for name in old]
             for label, files in self.files.items():
                 files.keep(about[label] for about in records_of_old if label in about)
         for name in {*names} - {*epochs} | {*old}:
@@ -168,7 +171,55 @@ class RunStore:
 
         if last >= 0:
             compare()
+        self._belongs_to_log()
         output.begin(next_start(self.path, last))
+        self._belongs_to_output(output)
         self.output = output
         if last < 0:  # now there is a table, if there was none
             compare()
+
+    def rescales(self) -> None:
+        """The backend ends an epoch that only puts states into other parts: it has no commit record."""
+        write_json(self.path / "rescales.json", {"run": self.run, "epochs": [*self._rescales, self.log.ended + 1]})
+
+    @property
+    def _rescales(self) -> list[int]:
+        about = read_own(self.path / "rescales.json", self.run)
+        return [] if about is None else list(about["epochs"])
+
+    @property
+    def _records(self) -> list[int]:
+        """The epochs with commit records, in order."""
+        records = self.path / "commits"
+        names = [name for name in os.listdir(records) if name[0] != "."] if records.is_dir() else []
+        return sorted(int(name.partition(".")[0]) for name in names)
+
+    @property
+    def sent(self) -> list[int]:
+        """The last epochs of which the output has sent something, by their commit records."""
+        return [epoch for epoch in self._records if (self.committed(epoch) or {}).get("sends")]
+
+    def _belongs_to_log(self) -> None:
+        """Compare the commit records with the backend's log. Raises :class:`RunError` ``TT227``."""
+        records, log = self.path / "commits", self.log
+        there, rescales = self._records, self._rescales
+        newest = there[-1] if there else -1
+        if newest > log.begun:
+            knows = f"of micro-batch {log.begun}" if log.begun >= 0 else "of no micro-batch"
+            what = f"the log of the backend {log.backend!r} knows {knows}, and micro-batch {newest} was committed"
+            raise apart(records / f"{newest:08d}.json", what, "The states of what was committed are lost")
+        ended = next((epoch for epoch in range(log.ended, -1, -1) if epoch not in rescales), -1)
+        if ended >= 0 and ended not in there:
+            what = f"the log has ended micro-batch {ended}, and its commit record is gone"
+            raise apart(records / f"{ended:08d}.json", what, "The newest event times and the files that were read are lost")
+
+    def _belongs_to_output(self, output: Output) -> None:
+        """Compare the newest epoch in the output with the log. Raises :class:`RunError` ``TT227``."""
+        newest, begun = output.newest, self.log.begun
+        there = ", ".join(map(str, output.written.values())) or "the output"
+        if output.notes_each and self._records and self._records[-1] > (-1 if newest is None else newest):
+            what = f"micro-batch {self._records[-1]} was committed, and what its gate decided is gone"
+            raise apart(self.path, what, "Rows that the gate holds are lost")
+        if newest is not None and newest > begun:
+            what = f"{there} has rows of micro-batch {newest}, and the checkpoint knows none behind {begun}: it is older"
+            raise apart(self.path, what, "Rows would come twice")

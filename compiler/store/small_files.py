@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
-__all__ = ["read_json", "replace_file", "writable", "write_json", "write_lines", "write_synced"]
+__all__ = ["apart", "damaged", "read_json", "read_own", "replace_file", "writable", "write_json", "write_lines", "write_synced"]
+
+
+AGAIN: Final = "put back a copy of the checkpoint and of the output of the same moment, or start anew with another one of each"
 
 
 def writable(directory: Path) -> None:
@@ -34,28 +37,43 @@ def writable(directory: Path) -> None:
         ) from error
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any] | None:
     """The content that :func:`write_json` wrote, None if there is no file. Raises :class:`RunError` ``TT225`` for
     anything else."""
     try:
-        content = json.loads(path.read_bytes())
-        if not isinstance(content, dict):
-            raise ValueError("it holds no object")
-        return content
+        return unseal(path.read_bytes(), path.name)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise RunError(
-            "TT225",
-            f"{path} is not what the run wrote there: {error}",
-            fix="restore the checkpoint from a copy, or start anew with another --checkpoint and output",
-        ) from error
+        raise damaged(path, error) from error
 
 
-def write_json(path: Path, content: Any) -> None:
+def read_own(path: Path, run: str) -> dict[str, Any] | None:
+    """A content without the name of its run. Raises :class:`RunError` ``TT225``, and ``TT227`` for one of another run."""
+    content = read_json(path)
+    if content is not None and (found := content.pop("run", None)) != run:
+        raise apart(path, f"it is of run {found}, and this is run {run}", "What it says is of other rows")
+    return content
+
+
+def damaged(path: Path | str, why: object, lost: str = "") -> RunError:
+    """The error for a record of a checkpoint that is not what the run wrote. ``lost``: what it held."""
+    return RunError(
+        "TT225",
+        f"{path} is not what the run wrote there: {why}" + (f". It holds {lost}" if lost else ""),
+        fix=f"{AGAIN}; a damaged checkpoint goes on with nothing",
+    )
+
+
+def apart(path: Path, what: str, lost: str) -> RunError:
+    """The error for records that do not belong together. ``lost``: what would be lost or come twice."""
+    return RunError("TT227", f"{path} does not belong to the rest of the run: {what}. {lost}", fix=AGAIN)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a small file so that it exists whole or not at all, also after a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, json.dumps(content))
+    replace_file(path, seal(content, path.name))
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -37,8 +37,8 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
-from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_of
-from tracetypes.compiler.store.small_files import write_json
+from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, latest, rows_of
+from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError
 
@@ -105,10 +105,10 @@ class TopicChannel(Channel):
     def open(self, note: Path) -> None:
         """Make the topic when the run begins, and afterwards check that it is still the same."""
         about = self.watch.described()
-        if note.exists():
+        if (known := read_json(note)) is not None:
             if about is None:
                 raise self.address.changed("it is gone")
-            if about.id != json.loads(note.read_text())["id"]:
+            if about.id != known["id"]:
                 raise self.address.changed("it was removed and made anew")
         else:
             if about is None:
@@ -159,6 +159,11 @@ class ChannelSink(Output):
         """The topic, if the offset committed with the rows shows that the epoch is in it."""
         return str(self.transactions.address) if self.transactions.holds(batch) else super().visible(batch)
 
+    @property
+    def newest(self) -> int | None:
+        """By the offset that was committed with the rows."""
+        return latest(self.transactions.last()[0], super().newest)
+
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
         """Send a micro-batch."""
         self.side_outputs.take(messages, batch, frontiers, Path())
@@ -186,6 +191,11 @@ class Records(Contents):
 
     def __init__(self, address: Address) -> None:
         self.address = address
+
+    def entry(self, line: str) -> Entry:
+        """A range of offsets."""
+        entry: Entry = json.loads(line)
+        return entry
 
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
         """The rows and markers of a range of offsets."""

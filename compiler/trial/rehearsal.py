@@ -41,7 +41,7 @@ from tracetypes.compiler.store.channel import runs_in
 from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs
 from tracetypes.compiler.store.output_trace import Collector
-from tracetypes.compiler.store.small_files import write_json
+from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
 from tracetypes.graph import Dataflow
 from tracetypes.scripts import Step
@@ -87,6 +87,11 @@ class CrashingOutput(Output):
         """As for the output."""
         return self.inner.visible(batch)
 
+    @property
+    def newest(self) -> int | None:
+        """As for the output."""
+        return self.inner.newest
+
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
         self.inner.tidy()
@@ -131,7 +136,7 @@ def main(place: Path) -> int:
                     return 0
                 (place / "error").write_text(envelope(failure))
                 return 1
-            jvm = json.loads((place / "processes.json").read_text())["jvm"]
+            jvm = (read_json(place / "processes.json") or {})["jvm"]
             if jvm_is_gone(jvm):
                 return 3
         else:
@@ -186,10 +191,11 @@ def answers(job: Job, place: Path) -> dict[str, Trace[Element]]:
         if segment.sends is not None:
             continue
         collector = Collector(plan)
-        for manifest in sorted((place / "sinks" / segment.name / "manifests").glob("*.jsonl")):
+        sink = place / "sinks" / segment.name
+        for manifest in sorted((sink / "manifests").glob("*.jsonl")):
             for line in map(json.loads, manifest.read_text().splitlines()):
                 if "file" in line:
-                    collector.table(pq.read_table(line["file"]).combine_chunks())
+                    collector.table(pq.read_table(sink / "rows" / line["file"]).combine_chunks())
                 else:
                     collector.markers |= runs_in(line)
         traces[segment.name] = collector.answer(plan.region.stream).trace

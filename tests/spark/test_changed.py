@@ -25,6 +25,7 @@ from tracetypes.compiler.store.compatibility import CompatibleCheckpoint, Compat
 from tracetypes.compiler.store.inspection import open_all
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.nodes import Apply, Sink
 from tracetypes.trace import closed
 
@@ -349,6 +350,6 @@ def test_all_queries_of_a_program_have_one_key(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_an_earlier_version(tmp_path: Path) -> None:
-    write_lines(tmp_path / "graph.json", [json.dumps({"run": "01234567", "graph": ["key groups: 2"], "stages": []})])
+    write_json(tmp_path / "graph.json", {"run": "01234567", "graph": ["key groups: 2"], "stages": []})
     with pytest.raises(RunError, match=r"TT220 .* written by an older tracetypes"):
         claim(tmp_path, compiled(summed()).plans[0], SparkLog)

@@ -125,12 +125,23 @@ def test_a_batch_that_was_under_way_ends_first(
     job.is_right()
 
 
-def test_a_rescale_without_a_record_is_known(spark: SparkSession, tmp_path: Path) -> None:
-    """The process ends right after the state was spread anew: the newest times before are found all the same."""
+def test_a_rescale_without_a_record_is_known(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends right after the state was spread anew: the newest times before are found all the same. A record that is
+    gone is no rescale."""
     job = Growing(spark, tmp_path, dags.chain())
     job.more(2)
     job(2)
-    spark._streamingCheckpointManager.repartition(str(tmp_path / "checkpoint/spark"), 4)
+    with monkeypatch.context() as broken:
+        broken.setattr(SparkLog, "repartition", crashing(0, SparkLog.repartition, first=False))
+        with pytest.raises(Crash):
+            job(4)
     job.more()
+    *_, newest = sorted((tmp_path / "checkpoint/commits").iterdir())
+    newest.rename(tmp_path / "record")
+    with pytest.raises(RunError, match=f"TT227 .*{newest.name}.*its commit record is gone"):
+        job(4, drain=True)
+    (tmp_path / "record").rename(newest)
     job(4, drain=True)
     job.is_right()

@@ -27,6 +27,7 @@ from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.inspection import StageAbout
 from tracetypes.compiler.store.outputs import MemoryOutput
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.store.version import stamp
 from tracetypes.stdlib import aggregate, count
 
@@ -290,12 +291,12 @@ def test_nothing_is_unpickled_of_what_is_not_ours(cli: Cli, tmp_path: Path) -> N
     (tmp_path / "spark" / "commits").mkdir(parents=True)
     (tmp_path / "spark" / "commits" / "0").touch()
     flag = tmp_path / "flag"
-    write_lines(tmp_path / "commits" / "00000000.json", [json.dumps({"state": bomb(flag)})])
+    write_json(tmp_path / "commits" / "00000000.json", {"state": bomb(flag)})
     about = {"run": "0123abcd", "stages": [{"stage": 0, "operators": [], "reads": []}]}
-    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": {"kept": {"groups": "1"}, "free": {}}})])
+    write_json(tmp_path / "graph.json", {**about, "graph": {"kept": {"groups": "1"}, "free": {}}})
     assert "is no checkpoint of this version" in cli("state", tmp_path).err
     assert not flag.exists()
-    write_lines(tmp_path / "graph.json", [json.dumps({**about, "graph": {"kept": {"key groups": "1"}, "free": {}}})])
+    write_json(tmp_path / "graph.json", {**about, "graph": {"kept": {"key groups": "1"}, "free": {}}})
     assert "holds None, which is no state" in cli("state", tmp_path).err
     assert flag.exists()
 
