@@ -103,6 +103,16 @@ def test_other_rows_among_the_first_let_the_run_go_on(others: list[Any]) -> None
     assert outcome(Click, [{"ts": MILLIS + at} for at in range(99)])[0] == []
 
 
+def test_many_rejects_that_lie_in_files_are_looked_at_too(tmp_path: Path) -> None:
+    lines = [json.dumps({"ts": MILLIS + at}) for at in range(10_000)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    flow = Dataflow("odd")
+    flow.sink("out", flow.source("rows", U[Unit, Click], markers=every(seconds=10, time=lambda r: r.ts)))
+    with pytest.raises(RunError, match="TT226"):
+        tracetypes.run(flow, {"rows": str(tmp_path / "in.jsonl")}, {"out": str(tmp_path / "out")}, backend="local")
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
 def test_first_rows_are_counted_over_epochs() -> None:
     """Until a row has a time, or is a reject for another reason."""
     flow = Dataflow("odd")
@@ -111,7 +121,7 @@ def test_first_rows_are_counted_over_epochs() -> None:
 
     def epoch(before: dict[str, Any], count: int, timed: tuple[str, ...] = (), reason: str = f"time: it {BEYOND}") -> Any:
         messages = [rejected_rows("rows", 0, (0, 0, 0), [("{}", reason)] * count)] if count else []
-        return first_rows.wild_rows(planned, messages, {"wild": before}, timed)
+        return first_rows.wild_rows(planned, messages, Path(), {"wild": before}, timed)
 
     assert epoch({}, 60) == {"rows": 60}
     assert epoch({"rows": 60}, 0) == {"rows": 60}

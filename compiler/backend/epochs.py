@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -29,6 +30,7 @@ from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.output_interface import Output, rows_sent
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.staging import Staging
 
 __all__ = ["EpochResult", "epoch_result"]
 
@@ -89,7 +91,9 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     else:
         record = _record(plan, rest, before)
     record["written"] = rows_sent(rest)
-    if wild := wild_rows(plan, rest, before, _latest(record["newest"])):
+    delivery = store.output.delivery
+    staged = Path(delivery.directory if isinstance(delivery, Staging) else "")
+    if wild := wild_rows(plan, rest, staged, before, _latest(record["newest"])):
         record["wild"] = wild
     record["files"] = {
         label: files.taken([one for one in splits if one.reading == label]) for label, files in store.files.items()

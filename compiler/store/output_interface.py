@@ -43,6 +43,7 @@ __all__ = [
     "rows_of",
     "rows_sent",
     "shown_in",
+    "side_rows",
     "staged_rows",
     "with_folders",
 ]
@@ -169,7 +170,7 @@ class SideOutputs:
             aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
             aside.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("w", encoding="utf-8") as file:
-                for one in _side_rows(some, staged):
+                for one in side_rows(some, staged):
                     rows = placed(one, frontiers)
                     file.writelines(lines(rows))
                     if rows.holds == "late":
@@ -219,7 +220,7 @@ def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:
                 directory.rmdir()  # the folder of nothing else
 
 
-def _side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:
+def side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:
     """Rows aside, those in files too."""
     for one in about:
         match one:
