@@ -38,7 +38,7 @@ from tracetypes import (
 )
 from tracetypes.canonical import canonical
 from tracetypes.conformance import conformer, key_problem
-from tracetypes.laws.equality import same
+from tracetypes.equations.equality import same
 from tracetypes.laws.strategies import keys_of
 from tracetypes.schemas import schema_of
 from tracetypes.templates import Linger, Operator

@@ -30,6 +30,7 @@ from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import check
+from tracetypes.equations.subject import items_in, text_of
 from tracetypes.errors import LawBroken, OperatorFailed, RunError
 from tracetypes.graph import Dataflow
 from tracetypes.interpreter import interpret_rows
@@ -37,7 +38,6 @@ from tracetypes.laws.law import Law
 from tracetypes.laws.operators import check_laws, law_tests, laws
 from tracetypes.laws.sorting import check_order, sort_law
 from tracetypes.laws.strategies import rows_of, search, slices, values
-from tracetypes.laws.subject import items_in, text_of
 from tracetypes.nodes import Apply, Sort
 from tracetypes.records import show
 from tracetypes.recovery import Ran, check_recovery, define_scripts, run_scripts

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.strategies import FLOATS, bits, some
 from tracetypes import CheckFailed, Dataflow, LawBroken, OperatorFailed, U, UsageError, check, desc, every, stdlib
 from tracetypes.edges import edge_type
-from tracetypes.laws.equality import same
+from tracetypes.equations.equality import same
 from tracetypes.stdlib import (
     Aggregate,
     aggregate,

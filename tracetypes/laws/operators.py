@@ -9,16 +9,27 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from tracetypes.equations.idle import (
+    is_silent_when_idle,
+    is_silent_when_unseen,
+    leaves_unseen_keys,
+    skips_without_trace,
+)
+from tracetypes.equations.monoid import associates, commutes, has_identity
+from tracetypes.equations.needed import needs_what_it_chooses
+from tracetypes.equations.order import ignores_order, keeps_keys_apart
+from tracetypes.equations.purity import emits_its_types, is_pure, never_raises, stays_frozen
+from tracetypes.equations.silence import (
+    Timed,
+    answers_panes,
+    answers_whole_windows,
+    says_when_it_is_due,
+    speaks_no_longer,
+)
+from tracetypes.equations.subject import Subject, subject_of
 from tracetypes.errors import LawBroken
-from tracetypes.laws.idle import is_silent_when_idle, is_silent_when_unseen, leaves_unseen_keys, skips_without_trace
 from tracetypes.laws.law import Law
-from tracetypes.laws.monoid import associates, commutes, has_identity
-from tracetypes.laws.needed import needs_what_it_chooses
-from tracetypes.laws.order import ignores_order, keeps_keys_apart
-from tracetypes.laws.purity import emits_its_types, is_pure, never_raises, stays_frozen
-from tracetypes.laws.silence import Timed, answers_panes, answers_whole_windows, says_when_it_is_due, speaks_no_longer
-from tracetypes.laws.strategies import streams_of
-from tracetypes.laws.subject import Subject, subject_of
+from tracetypes.laws.strategies import item_strategy, streams_of
 from tracetypes.markers import TimeUnit
 from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered, OpStateless, overrides
 
@@ -40,10 +51,11 @@ def laws(
     :func:`tracetypes.every`, for an operator that lingers for a time: what it emits in silence can be tried only where the
     markers fit the times of the values.
     """
-    subject = subject_of(op, items, types)
+    subject = subject_of(op, types)
+    drawn = item_strategy(subject, items)
     streams, bag = (
-        streams_of(subject.items, blocks=3, size=4),
-        st.lists(subject.items, min_size=1, max_size=3).map(tuple),
+        streams_of(drawn, blocks=3, size=4),
+        st.lists(drawn, min_size=1, max_size=3).map(tuple),
     )
     three = st.tuples(bag, bag, bag)
 
@@ -67,7 +79,7 @@ def laws(
         "TT304",
         "f(x) == f(x), whatever was called in between, and x is as before",
         is_pure,
-        streams_of(subject.items, blocks=2, size=3),
+        streams_of(drawn, blocks=2, size=3),
     )
     order = law("order insensitivity", "TT306", "run(block) == run(the block in another order)", ignores_order)
     if isinstance(op, OpStateless):
@@ -109,7 +121,7 @@ def laws(
             ]
         if op.forgets_idle:
             law_of_unseen = "on_marker(state of a key never seen, ...) emits nothing"
-            longer = streams_of(subject.items, blocks=8, size=2)
+            longer = streams_of(drawn, blocks=8, size=2)
             laws.append(law("keys never seen are silent", "TT307", law_of_unseen, is_silent_when_unseen, longer))
         if op.chooses():
             some = "run(items) == run(the items of each block and key that it chooses)"

@@ -6,14 +6,16 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, TypeAlias, assert_never, get_args
+from typing import Any, Final, assert_never, get_args
 
 from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import Checked
-from tracetypes.conformance import construct, datetime_of
+from tracetypes.conformance import conformer, construct, datetime_of, key_problem, name_of
+from tracetypes.equations.subject import Elements, Subject
+from tracetypes.errors import UsageError
 from tracetypes.markers import Marker
 from tracetypes.nodes import Source
 from tracetypes.records import (
@@ -36,11 +38,12 @@ from tracetypes.records import (
     Timestamp,
     UnitValue,
     Unsigned,
+    show,
 )
 from tracetypes.schemas import schema_of
-from tracetypes.trace import Element, Item
+from tracetypes.trace import Element, Item, StreamType
 
-__all__ = ["Drawn", "Elements", "keys_of", "rows_of", "search", "slices", "streams_of", "values", "values_of"]
+__all__ = ["item_strategy", "keys_of", "rows_of", "search", "slices", "streams_of", "values", "values_of"]
 
 
 # Everything is drawn from short pools, simplest first: counter-examples read like examples, equal values meet often,
@@ -148,8 +151,6 @@ def _record(cls: type[Any], fields: dict[str, Any]) -> Any:
         reject()
 
 
-Elements: TypeAlias = tuple[Element, ...]
-Drawn: TypeAlias = tuple[Elements, ...]
 _GAPS: Final = (10, 1, 1000)
 
 
@@ -184,3 +185,23 @@ def rows_of(
     if layout.keyed:
         return st.lists(st.tuples(values(layout.key), row), max_size=20)
     return st.lists(row, max_size=20)
+
+
+def item_strategy(subject: Subject, items: SearchStrategy[tuple[Any, Any]] | None) -> SearchStrategy[Item]:
+    """Items that an operator takes, from a strategy of pairs; by default all that its types allow."""
+    takes = subject.takes
+    drawn = st.tuples(keys_of(takes.key), values(takes.value)) if items is None else items
+    return drawn.map(lambda pair: _fitted(takes, pair))
+
+
+def _fitted(stream: StreamType, pair: Any) -> Item:
+    try:
+        key, value = pair
+        if problem := key_problem(stream.key, key):
+            raise ValueError(problem)
+        return Item(conformer(stream.key)(key), conformer(stream.value)(value))
+    except (Mismatch, TypeError, ValueError) as error:
+        types = f"({name_of(stream.key)}, {name_of(stream.value)})"
+        raise UsageError(
+            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {types}"
+        ) from None

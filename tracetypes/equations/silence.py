@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tracetypes.equations.equality import copied
+from tracetypes.equations.messages import message_of
+from tracetypes.equations.subject import Abandon, Collector, Elements, Subject, items_in, text_of
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import call_operator
-from tracetypes.laws.equality import copied
-from tracetypes.laws.law import message_of
-from tracetypes.laws.strategies import Elements
-from tracetypes.laws.subject import Abandon, Collector, Subject, items_in, text_of
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit
 from tracetypes.pauses import catch_up
 from tracetypes.records import show

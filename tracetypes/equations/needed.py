@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tracetypes.canonical import canonical
+from tracetypes.equations.messages import message_of
+from tracetypes.equations.subject import Abandon, Elements, Subject, text_of
 from tracetypes.errors import LawBroken
-from tracetypes.laws.law import message_of
-from tracetypes.laws.strategies import Elements
-from tracetypes.laws.subject import Abandon, Subject, text_of
 from tracetypes.trace import Element, Item
 
 __all__ = ["needs_what_it_chooses"]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tracetypes.check import is_frozen
+from tracetypes.equations.equality import same
+from tracetypes.equations.messages import message_of
+from tracetypes.equations.subject import Call, Elements, Outcome, Subject, items_in, text_of
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.laws.equality import same
-from tracetypes.laws.law import message_of
-from tracetypes.laws.strategies import Elements
-from tracetypes.laws.subject import Call, Outcome, Subject, items_in, text_of
 from tracetypes.method_check import faults
 from tracetypes.record_copies import unequal_copy
 from tracetypes.records import show

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tracetypes.equations.equality import copied, same
+from tracetypes.equations.messages import message_of
+from tracetypes.equations.subject import Collector, Elements, Subject, items_in, text_of
 from tracetypes.errors import LawBroken
 from tracetypes.interpreter import call_operator
-from tracetypes.laws.equality import copied, same
-from tracetypes.laws.law import message_of
-from tracetypes.laws.strategies import Elements
-from tracetypes.laws.subject import Collector, Subject, items_in, text_of
 from tracetypes.markers import Marker
 from tracetypes.records import show
 from tracetypes.trace import Element

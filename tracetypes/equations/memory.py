@@ -12,11 +12,11 @@ from typing import Any, Final, Generic
 
 import attrs
 
-from tracetypes.laws.equality import fields_of, same
+from tracetypes.equations.equality import fields_of, same
 from tracetypes.records import show
 from tracetypes.templates import TEMPLATES
 
-__all__ = ["World"]
+__all__ = ["LiveWorld", "World"]
 
 
 _CONTAINERS: Final = (list, dict, set, bytearray, collections.deque)
@@ -133,6 +133,17 @@ class World:
                     self._class(value)
             else:
                 self._function(value)
+
+
+class LiveWorld:
+    """The world of an operator that runs: nobody puts anything back, because others may use it."""
+
+    def reset(self) -> None:
+        """Leave all as it is."""
+
+    def changes(self, *, own: bool = False) -> list[str]:
+        """Nothing is known."""
+        return []
 
 
 def _brief(value: Any) -> str:

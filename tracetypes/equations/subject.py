@@ -5,26 +5,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import attrs
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import unify
-from tracetypes.conformance import conformer, hashable, key_problem, name_of
+from tracetypes.conformance import hashable, key_problem
 from tracetypes.edges import EdgeType
+from tracetypes.equations.equality import copied, same
+from tracetypes.equations.memory import LiveWorld, World
 from tracetypes.errors import UsageError
 from tracetypes.interpreter import Emitter, call_operator, emitted_wrongly, run_ordered, run_stateless, run_unordered
-from tracetypes.laws.equality import copied, same
-from tracetypes.laws.memory import World
-from tracetypes.laws.strategies import Elements, keys_of, values
 from tracetypes.records import INT_MAX, Mismatch, Optional, show
 from tracetypes.schemas import show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
 from tracetypes.trace import Element, Item, StreamType, stream_type
 
-__all__ = ["Abandon", "Call", "Collector", "Outcome", "Subject", "items_in", "subject_of", "text_of"]
+__all__ = ["Abandon", "Call", "Collector", "Drawn", "Elements", "Outcome", "Subject", "items_in", "subject_of", "text_of"]
+
+Elements: TypeAlias = tuple[Element, ...]
+Drawn: TypeAlias = tuple[Elements, ...]
 
 
 _MOST: Final = 1000
@@ -98,8 +98,7 @@ class Subject:
     op: Any
     takes: StreamType
     gives: StreamType
-    items: SearchStrategy[Item]
-    world: World = attrs.field(init=False)
+    world: World | LiveWorld = attrs.Factory(LiveWorld)
 
     @property
     def name(self) -> str:
@@ -175,7 +174,8 @@ def text_of(stream: Iterable[Element], limit: int = 400) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def subject_of(op: Operator, items: SearchStrategy[tuple[Any, Any]] | None, types: tuple[Any, Any] | None) -> Subject:
+def subject_of(op: Operator, types: tuple[Any, Any] | None) -> Subject:
+    """An operator with the types of its streams. ``types``: ``(K, V)`` where it leaves them open."""
     given_op: object = op
     if not isinstance(given_op, TEMPLATES):
         raise UsageError(
@@ -205,8 +205,7 @@ def subject_of(op: Operator, items: SearchStrategy[tuple[Any, Any]] | None, type
                 f"{name} has keys of type {show_type(edge.key)} in {edge}",
                 fix="use a scalar, a tuple or a frozen record as a key",
             )
-    drawn = st.tuples(keys_of(into.key), values(into.value)) if items is None else items
-    return Subject(op, into, out, drawn.map(lambda pair: _fitted(into, pair)))
+    return Subject(op, into, out)
 
 
 def _closed(edge: EdgeType, bound: dict[Any, Any]) -> EdgeType:
@@ -219,16 +218,3 @@ def _variables(edge: EdgeType) -> Iterator[Any]:
             yield annotation
         elif get_args(annotation):
             yield from getattr(annotation, "__parameters__", ())
-
-
-def _fitted(stream: StreamType, pair: Any) -> Item:
-    try:
-        key, value = pair
-        if problem := key_problem(stream.key, key):
-            raise ValueError(problem)
-        return Item(conformer(stream.key)(key), conformer(stream.value)(value))
-    except (Mismatch, TypeError, ValueError) as error:
-        types = f"({name_of(stream.key)}, {name_of(stream.value)})"
-        raise UsageError(
-            "TT407", f"items drew {show(pair)}: {error}", fix=f"let the strategy draw pairs {types}"
-        ) from None

@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from tracetypes.equations.equality import floats_in, same
+from tracetypes.equations.messages import advice_on_floats, message_of
+from tracetypes.equations.subject import Drawn, Elements, Subject, items_in
 from tracetypes.errors import LawBroken
-from tracetypes.laws.equality import floats_in, same
-from tracetypes.laws.law import advice_on_floats, message_of
-from tracetypes.laws.strategies import Drawn, Elements
-from tracetypes.laws.subject import Subject, items_in
 from tracetypes.records import show
 
 __all__ = ["associates", "commutes", "has_identity"]
