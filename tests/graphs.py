@@ -362,7 +362,7 @@ class Adding(OpKeyedUnordered[K, int, L, int, int, int], Generic[K, L]):
     """What the sums have in common."""
 
     def lift(self, key: K, value: int) -> int:
-        return value
+        return value % PRIME
 
     def identity(self) -> int:
         return 0

@@ -352,6 +352,13 @@ def test_an_attribute_that_is_no_field_is_found_when_the_record_comes() -> None:
         local(flow, some(Plain))
 
 
+@attrs.frozen
+class Listed:
+    """It cannot be hashed."""
+
+    numbers: list[int]
+
+
 def test_what_is_computed_again_may_be_lost() -> None:
     record = Lazy(1, 2)
     assert record.double == 2
@@ -367,6 +374,11 @@ def test_a_record_that_is_not_equal_to_its_copy_is_found() -> None:
     assert unequal_copy(schema, (None, record)) is None
     object.__setattr__(record, "note", 5)
     assert unequal_copy(schema, (None, record)) == f"{record} has 'note', which is no field of Equal: a copy does not have it"
+
+
+def test_a_record_that_holds_a_list_is_equal_to_its_copy() -> None:
+    record = Listed([1])
+    assert unequal_copy(schema_of(Listed), record) is None
 
 
 def test_copies_of_states_are_deep() -> None:

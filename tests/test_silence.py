@@ -269,7 +269,7 @@ def test_a_long_silence_costs_as_many_visits_as_there_are_answers() -> None:
     items = [one for one in found if isinstance(one, Item)]
     assert sorted(item.value for item in items) == list(range(50))
     assert len([one for one in found if isinstance(one, Marker)]) > 86_400
-    assert len(ASKED) < 50 * 50 + 1_000
+    assert len(ASKED) < 50 * 50 + 4_000  # some of them twice, for the laws
 
 
 def test_keys_that_are_due_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "--max-rejects", type=_count, metavar="N", help="stop when more than N rows of a run were rejected"
     )
     one.add_argument(
-        "--no-verify", action="store_true", help="do not compare traced operators with plain Python on a sample of rows"
+        "--no-verify", action="store_true", help="do not check laws and traced operators on a sample of rows"
     )
     one.add_argument(
         "--metrics", metavar="FILE", help="append a JSON line for each micro-batch, with the numbers of each operator"

@@ -21,7 +21,7 @@ from tracetypes.clocks import Clock, OtherSender, Verdict
 from tracetypes.conformance import conformer, key_conformer, key_problem, name_of
 from tracetypes.containers import gated, no_outside
 from tracetypes.elements import Piece, elements, mark, pieces
-from tracetypes.errors import OperatorFailed, UsageError, raised_at
+from tracetypes.errors import LawBroken, OperatorFailed, UsageError, raised_at
 from tracetypes.formats import Layout, ProgramLines
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, Marker, Markers
@@ -893,7 +893,7 @@ def call_operator(op: object, method: str, what: str, function: Callable[..., An
     """Call an author's method; what it raises becomes an :class:`OperatorFailed` that says where."""
     try:
         return function(*args)
-    except OperatorFailed:
+    except (OperatorFailed, LawBroken):
         raise
     except Exception as error:
         raise operator_failure(op, method, what, error) from error

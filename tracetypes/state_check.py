@@ -9,13 +9,14 @@ from typing import Any, Final, Literal, TypeVar, final, get_origin
 
 from tracetypes.errors import OperatorFailed
 from tracetypes.function_code import plain, runs_later
+from tracetypes.nested_values import wrong_inside
 from tracetypes.records import show
 from tracetypes.schemas import show_type
 from tracetypes.self_description import name_of_operator
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, type_arguments
 from tracetypes.value_tests import value_test
 
-__all__ = ["NO_KEY", "ResultCheck", "aggregates_of", "ran", "states_of"]
+__all__ = ["NO_KEY", "ResultCheck", "aggregates_of", "ran", "results_of", "states_of"]
 
 
 @final
@@ -46,12 +47,24 @@ class ResultCheck:
             self.judge(method, key, value)
         return value
 
-    def _wrong(self, method: str, key: Any, value: Any) -> OperatorFailed:
+    def judge_inside(self, method: str, key: Any, value: Any) -> None:
+        """Look at what a value holds that is of the type itself. Raises :class:`OperatorFailed` ``TT224``."""
+        if self._test is not None and self._test(value) and (found := wrong_inside(self.annotation, value)) is not None:
+            where, inner, annotation = found
+            raise self._wrong(
+                method,
+                key,
+                value,
+                f"    found:    {show(inner)} at {where}, where the type is {show_type(annotation)}\n",
+            )
+
+    def _wrong(self, method: str, key: Any, value: Any, found: str = "") -> OperatorFailed:
         name, type_ = name_of_operator(self.op), show_type(self.annotation)
         function = plain(getattr(self.op, method))
         return OperatorFailed(
             "TT224",
             f"{name}.{method} returned {show(value)}{'' if key is NO_KEY else f' for the key {show(key)}'}\n"
+            f"{found}"
             f"    expected: {self.what} of type {type_}",
             fix=f"end every path of {method} with return and {self.what}"
             if value is None
@@ -73,6 +86,18 @@ def states_of(op: OpKeyedOrdered[Any, Any, Any, Any] | OpKeyedUnordered[Any, Any
 def aggregates_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any]) -> ResultCheck:
     """The check of an operator's aggregates."""
     return ResultCheck(op, _argument(op, OpKeyedUnordered, "A"), "an aggregate")
+
+
+def results_of(op: object) -> dict[str, ResultCheck]:
+    """The checks of an operator's states and aggregates, by the methods that return them."""
+    match op:
+        case OpKeyedOrdered():
+            return dict.fromkeys(("initial_state", "on_item", "on_marker"), states_of(op))
+        case OpKeyedUnordered():
+            states = dict.fromkeys(("initial_state", "update_state"), states_of(op))
+            return states | dict.fromkeys(("lift", "identity", "combine"), aggregates_of(op))
+        case _:
+            return {}
 
 
 def _argument(op: object, template: type[Any], name: str) -> Any:

@@ -13,7 +13,8 @@ from tracetypes.compiler.plan.plan import MergeStep, Region, StatelessStep
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import KeyGroups
 from tracetypes.compiler.runtime.stateless import conforming_emit, stateless
-from tracetypes.errors import OperatorFailed
+from tracetypes.compiler.runtime.watch import Watches
+from tracetypes.errors import LawBroken, OperatorFailed
 from tracetypes.interpreter import operator_failure
 from tracetypes.markers import Marker
 
@@ -46,9 +47,11 @@ def emitted_at_marker(
     present: Collection[int],
     passing: Collection[int] = (),
     ends: Sequence[int | None] = (),
+    watches: Watches | None = None,
 ) -> list[tuple[Any, Any]]:
     """What the stateless operators of a region emit at a marker that the leaves ``present`` have sent. ``passing``: leaves that
-    have ended, and have it in their silence; ``ends``: by leaf, its last marker before its silence, None while it goes on."""
+    have ended, and have it in their silence; ``ends``: by leaf, its last marker before its silence, None while it goes on.
+    ``watches``: who checks their laws."""
     emissions: list[AtMarker] = []
     leaf = 0
     for node in region.nodes:
@@ -57,25 +60,28 @@ def emitted_at_marker(
                 emissions.append(AtMarker.united([emissions[at] for at in node.upstreams], marker))
             case StatelessStep():
                 at = emissions[node.upstream]
-                emissions.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present)))
+                emissions.append(attrs.evolve(at, pairs=_spoken(node, marker, at.pairs, at.present, watches)))
             case _:
                 emissions.append(AtMarker(leaf in present, leaf in passing, ends[leaf] if ends else None, []))
                 leaf += 1
     return emissions[-1].pairs
 
 
-def _spoken(mapped: StatelessStep, marker: Marker, pairs: list[tuple[Any, Any]], has: bool) -> list[tuple[Any, Any]]:
+def _spoken(
+    mapped: StatelessStep, marker: Marker, pairs: list[tuple[Any, Any]], has: bool, watches: Watches | None
+) -> list[tuple[Any, Any]]:
     """What one of them emits for what those before it emitted at the marker, and at the marker itself."""
     out: list[tuple[Any, Any]] = []
     op = mapped.op
+    watched = op if watches is None else watches.watch(op, mapped.takes, mapped.stream).at_marker(len(pairs))
     emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
-    push = stateless(mapped, emit)
+    push = stateless(mapped, emit, watched.on_item)
     for key, value in pairs:
         push(key, value)
     if has:
         try:
-            op.on_marker(marker, emit)
-        except OperatorFailed:
+            watched.on_marker(marker, emit)
+        except (OperatorFailed, LawBroken):
             raise
         except Exception as error:
             raise operator_failure(op, "on_marker", f"marker {marker}", error) from error
@@ -86,17 +92,17 @@ def _spoken(mapped: StatelessStep, marker: Marker, pairs: list[tuple[Any, Any]],
 class AtMarkers:
     """What the stateless operators before a stage emit at markers."""
 
-    def __init__(self, region: Region, groups: KeyGroups) -> None:
-        self.region, self.groups = region, groups
+    def __init__(self, region: Region, groups: KeyGroups, watches: Watches | None) -> None:
+        self.region, self.groups, self.watches = region, groups, watches
 
     @classmethod
-    def of(cls, region: Region, groups: KeyGroups) -> AtMarkers | None:
-        """None where they emit nothing."""
-        return cls(region, groups) if emits_at_markers(region) else None
+    def of(cls, region: Region, groups: KeyGroups, watches: Watches | None) -> AtMarkers | None:
+        """None where they emit nothing. ``watches``: who checks their laws."""
+        return cls(region, groups, watches) if emits_at_markers(region) else None
 
     def batch(self, end: int, present: set[int], passing: set[int], epoch: Epoch) -> Batch:
         """The items of a key group at a marker that the links ``present`` have sent. ``passing``: links that have it in their
         silence."""
-        emitted = emitted_at_marker(self.region, Marker(end), present, passing, epoch.ends)
+        emitted = emitted_at_marker(self.region, Marker(end), present, passing, epoch.ends, self.watches)
         own = self.groups.own(epoch.group, emitted)
         return Batch([key for key, _ in own], [value for _, value in own], [end] * len(own), None)

@@ -17,7 +17,8 @@ from tracetypes.compiler.plan.facts import column_monoid, sums_only
 from tracetypes.compiler.plan.plan import FromSource, Stage, links
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
-from tracetypes.errors import OperatorFailed
+from tracetypes.compiler.runtime.watch import Watch
+from tracetypes.errors import LawBroken, OperatorFailed
 from tracetypes.interpreter import call_operator, operator_failure
 from tracetypes.nodes import RowPosition
 from tracetypes.sort_keys import sort_key
@@ -66,8 +67,11 @@ def runs_of(ends: list[int]) -> list[tuple[int, int]]:
 class AggregateBlock:
     """Holds a block as its aggregates by key: for an ``OpKeyedUnordered`` that emits nothing for single items."""
 
-    def __init__(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None) -> None:
-        self.op, self.monoid, self.types = op, monoid, aggregates_of(op)
+    def __init__(
+        self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid | None, watch: Watch | None = None
+    ) -> None:
+        """``watch``: checks the laws of the operator."""
+        self.op, self.monoid, self.types, self.watch = op, monoid, aggregates_of(op), watch
 
     def decode(self, stream: StreamType, table: Any) -> tuple[list[Any], list[Any], list[int]]:
         """Keys, aggregates and ends of a message of aggregates."""
@@ -95,6 +99,13 @@ class AggregateBlock:
     def hold(self, aggregates: dict[int, Any], link: int, piece: Piece, batch: Batch) -> None:
         """Add items to their blocks."""
         op = self.op
+        if self.watch is not None:
+            op = self.watch.of(len(batch))
+            self.watch.take(batch.keys, batch.values, batch.ends)
+        self.fold(op, aggregates, batch)
+
+    def fold(self, op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], aggregates: dict[int, Any], batch: Batch) -> None:
+        """Add items to their blocks by ``op``, which may be the operator under watch."""
         lift, combine, identity = op.lift, op.combine, op.identity
         known, judge = self.types.known, self.types.judge
         count = 0
@@ -112,11 +123,11 @@ class AggregateBlock:
                         judge("combine", key, agg)
                     sums[key] = agg
                     count += 1
-        except OperatorFailed:
+        except (OperatorFailed, LawBroken):
             raise
         except Exception as error:
             key, value = batch.keys[count], batch.values[count]
-            raise operator_failure(op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
+            raise operator_failure(self.op, self._raising(key, value), f"item ({key!r}, {value!r})", error) from error
 
     def _raising(self, key: Any, value: Any) -> str:
         """Which method raised for an item. They are pure: they may be asked again."""
@@ -171,10 +182,11 @@ class PositionBlock:
         return Runs.of([key for _, key, _ in placed], [value for _, _, value in placed])
 
 
-def folded_by(stage: Stage) -> AggregateBlock | None:
-    """The function by which the first operator aggregates a block as it comes; None if the operator needs the items."""
+def folded_by(stage: Stage, watch: Watch | None = None) -> AggregateBlock | None:
+    """The function by which the first operator aggregates a block as it comes; None if the operator needs the items. ``watch``:
+    checks its laws."""
     op = stage.steps[0].operator if stage.steps else None
-    return AggregateBlock(op, column_monoid(stage)) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
+    return AggregateBlock(op, column_monoid(stage), watch) if isinstance(op, OpKeyedUnordered) and sums_only(stage) else None
 
 
 BlockBuffer: TypeAlias = Lists | AggregateBlock | PositionBlock

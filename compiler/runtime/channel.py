@@ -27,10 +27,11 @@ class ChannelKernel:
         self.leaf, self.link, self.key_groups, self.verifier = link.leaf, link, key_groups, verifier
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
-        self.partitioner = Partitioner(stage, link.number, key_groups, stage.restores, sums)
+        watch = None if verifier is None else verifier.combining(stage)
+        self.partitioner = Partitioner(stage, link.number, key_groups, stage.restores, sums, watch=watch)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
-        self.push = chain(link.path, lambda key, value: self.partitioner.put(key, value, self.end, self.position), self)
+        self.push = chain(link.path, lambda key, value: self.partitioner.put(key, value, self.end, self.position), self, verifier)
         self.trees = trees_of(link.path)
 
     def rows(self, table: Any) -> Iterator[Message]:

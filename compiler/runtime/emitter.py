@@ -39,7 +39,8 @@ class PathOutput:
         self.seen = None if verifier is None else verifier.along(path)
         self.end = self.position = 0
         self.ahead: list[Ahead] = []
-        self.push = chain(path, self.put, self)
+        self.verifier = verifier
+        self.push = chain(path, self.put, self, verifier)
         self.trees = trees_of(path)
         """None where items have to come as objects."""
         self.ready: list[Message] = []
@@ -90,7 +91,7 @@ class PathOutput:
         if not self.path:
             self.extend(batch)
         elif not self._through_columns(batch):
-            results = batch_in_bulk(self.path, batch)
+            results = batch_in_bulk(self.path, batch, self.verifier)
             if results is not None:
                 self.extend(results)
                 return
@@ -121,7 +122,8 @@ class ToStage(PathOutput):
         self.link, self.key_groups = link.number, key_groups
         sums = None if verifier is None else verifier.sums(later)
         choosing = None if verifier is None else verifier.choosing(later)
-        self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums, choosing)
+        watch = None if verifier is None else verifier.combining(later)
+        self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums, choosing, watch)
         super().__init__(stage, link.path, verifier)
 
     def put(self, key: Any, value: Any) -> None:
@@ -182,7 +184,7 @@ class ToSink(PathOutput):
         self._pend(flowing, marker.micros, positions)
         if self.emits_at_markers and group == 0:
             self.end, self.position = marker.micros, 0
-            for key, value in emitted_at_marker(self.region, marker, {0}):
+            for key, value in emitted_at_marker(self.region, marker, {0}, watches=self.verifier):
                 self.put(key, value)
 
     def positions(self, ends: Any, places: Any) -> Any:

@@ -18,9 +18,10 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.eviction import forget, forget_some
 from tracetypes.compiler.runtime.stateless import checked_later, conforming_emit, exactly
+from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import conformer
-from tracetypes.errors import OperatorFailed
+from tracetypes.errors import LawBroken, OperatorFailed
 from tracetypes.interpreter import emitted_wrongly, operator_failure, sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
@@ -126,8 +127,9 @@ class OrderedRunner(Protocol):
         """Run the operator."""
 
 
-def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> OrderedRunner:
-    """Runs an ordered operator, key by key."""
+def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Watch | None = None) -> OrderedRunner:
+    """Runs an ordered operator, key by key. ``watch``: checks its laws."""
+    watched = op
     marks, emissions, forgets = overrides(op, "on_marker"), Emissions(op, step.gives.value), op.forgets_idle
     types = states_of(op)
     known, judge = types.known, types.judge
@@ -139,7 +141,10 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
         key: Any = None
         method, where = "on_item", ""
         value: Any = None
-        emit, on_item, following = emissions.start(), op.on_item, emissions.next
+        nonlocal watched
+        if watch is not None:
+            watched = watch.of_block(flowing, marker)
+        emit, on_item, following = emissions.start(), watched.on_item, emissions.next
         visited: Iterable[Any] = ()
         try:
             runs = flowing.by_key()
@@ -149,7 +154,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                     state = by_key[key]
                 else:
                     method, value = "initial_state", values[0]
-                    state = types.returned(method, key, op.initial_state())
+                    state = types.returned(method, key, watched.initial_state())
                     method = "on_item"
                 for value in values:
                     state = on_item(state, key, value, emit)
@@ -160,7 +165,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
             out = emissions.end()
             if marks:
                 method, where = "on_marker", f"marker {marker}"
-                emit, on_marker = emissions.start(), op.on_marker
+                emit, on_marker = emissions.start(), watched.on_marker
                 visited = by_key if keys is None else keys
                 for key in visited:
                     emissions.key = key
@@ -173,7 +178,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step) -> Ordere
                 method, where = "initial_state", f"marker {marker}"
                 forget_some(by_key, visited if marks else runs.keys, op.initial_state())
             return out
-        except OperatorFailed:
+        except (OperatorFailed, LawBroken):
             raise
         except Exception as error:
             following(key)
@@ -191,16 +196,16 @@ def unordered_runner(
     folded: bool,
     tumbles: bool = False,
     pane: tuple[int, int] | None = None,
+    watch: Watch | None = None,
 ) -> Runner:
     """Runs an unordered operator; ``folded``: the block comes as aggregates by key; ``tumbles``: it is a whole window, so that
-    no state is kept; ``pane``: it is of this size and offset, and other markers are none of the operator's."""
+    no state is kept; ``pane``: it is of this size and offset, and other markers are none of the operator's. ``watch``: checks its
+    laws."""
     emits_items, skips = overrides(op, "on_item"), op.skips_untouched
     forgets = op.forgets_idle and not skips  # a key that is not visited does not become idle
     fold = AggregateBlock(op, None)
     types, aggregates_are = states_of(op), aggregates_of(op)
     known, judge = types.known, types.judge
-    on_item: Callable[..., Any] = op.on_item
-    on_marker: Callable[..., Any] = op.on_marker
 
     def run(states: list[Any], at: int, flowing: Any, marker: Marker) -> Pairs:
         mine: UnorderedState = states[at]
@@ -217,6 +222,11 @@ def unordered_runner(
         key: Any = None
         value: Any = None
         method, where = "on_item", "item ({key!r}, {value!r})"
+        watched = op
+        if watch is not None:
+            watched = watch.of_keys(len(flowing)) if folded else watch.of_block(flowing, marker)
+        on_item: Callable[..., Any] = watched.on_item
+        on_marker: Callable[..., Any] = watched.on_marker
         try:
             if folded:
                 sums = flowing
@@ -227,7 +237,7 @@ def unordered_runner(
                         if (odd := on_item(mine.states.get(key, mine.start), key, value, emit)) is not None:
                             ran(op, method, key, odd)
                 aggregates: dict[int, Any] = {}
-                fold.hold(aggregates, 0, (0, 0, 0), Batch(keys, values, [0] * len(keys)))
+                fold.fold(watched, aggregates, Batch(keys, values, [0] * len(keys)))
                 sums = aggregates.get(0, {})
             start, current = mine.start, mine.states
             touched: Iterable[Any] = sums
@@ -239,7 +249,7 @@ def unordered_runner(
                         current[key] = start
                 touched = current
             where = "key {key!r}, marker {marker}"
-            identity, update_state = op.identity, op.update_state
+            identity, update_state = watched.identity, watched.update_state
             for key in touched:
                 method = "update_state"
                 agg = sums[key] if key in sums else aggregates_are.returned("identity", key, identity())
@@ -254,7 +264,7 @@ def unordered_runner(
                 mine.start = types.returned(method, NO_KEY, op.update_state(start, op.identity()))
                 if forgets:
                     forget(current, sums, mine.start)
-        except OperatorFailed:
+        except (OperatorFailed, LawBroken):
             raise
         except Exception as error:
             raise operator_failure(op, method, where.format(key=key, value=value, marker=marker), error) from error

@@ -85,7 +85,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Numbers, key: Columns, seen: SeenS
     groups = Groups.of(*codes_of(ends, key, flow.count))
     columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
-        seen(monoid, flow, parts, groups, columns)
+        seen(monoid, flow, ends, key, parts, groups, columns)
     some = groups.any_row
     return Reduced(ends.take(some), take(key, some), columns)
 
@@ -112,8 +112,8 @@ def _zero(kind: Kind) -> Any:
     return False if isinstance(kind, Boolean) else 0.0 if isinstance(kind, Float) else 0
 
 
-SeenSums: TypeAlias = Callable[[Monoid, Flow, Sequence[Column], Groups, Sequence[Column]], None]
-"""Sees items, the parts of what each was lifted to, which were combined, and the parts of that."""
+SeenSums: TypeAlias = Callable[[Monoid, Flow, Numbers, Columns, Sequence[Column], Groups, Sequence[Column]], None]
+"""Sees items, their blocks and keys, the parts of what each was lifted to, which were combined, and the parts of that."""
 
 
 def reduce_part(part: Part, column: Column, groups: Groups) -> Column:

@@ -26,6 +26,7 @@ from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows, ColumnRows, SeenSums, combine, encode_parts
+from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
 
@@ -58,15 +59,17 @@ class Partitioner:
         positioned: bool,
         sums: SeenSums | None = None,
         choosing: SeenChoice | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        """``sums``: sees items while they are combined; ``choosing``: while those are chosen that the stage needs."""
+        """``sums``: sees items while they are combined; ``choosing``: while those are chosen that the stage needs. ``watch``:
+        checks the laws of the operator that combines them."""
         self.sums, self.choosing = sums, choosing
         self.stream, self.link, self.key_groups, self.positioned = stage.takes, link, key_groups, positioned
         self.hash = stable_hash(self.stream.key)
         self.group_of: dict[Any, int] = {}
         self.joined = stage.joined
         self.monoid = column_monoid(stage)
-        folded = folded_by(stage) if self.monoid is None else None
+        folded = folded_by(stage, watch) if self.monoid is None else None
         self.folding = None if folded is None else ObjectAggregator(folded)
         self.choices = choices_of(stage)
         self.start()

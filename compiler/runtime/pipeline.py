@@ -25,6 +25,7 @@ from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.verification import Verifier
+from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.interpreter import call_operator
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import Marker
@@ -62,13 +63,15 @@ class Pipeline:
 
     def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None) -> None:
         self.steps, self.tumbles, self.pane = stage.steps, stage.tumbles, stage.pane
+        watches = [None if verifier is None else verifier.keyed(step) for step in stage.steps]
         self.ordered = {
-            at: ordered_runner(op, step)
+            at: ordered_runner(op, step, watches[at])
             for at, step in enumerate(stage.steps)
             if isinstance(op := step.operator, OpKeyedOrdered)
         }
         self.runs = [
-            self.ordered[at] if at in self.ordered else _runner(stage, at, step) for at, step in enumerate(stage.steps)
+            self.ordered[at] if at in self.ordered else _runner(stage, at, step, watches[at])
+            for at, step in enumerate(stage.steps)
         ]
         self.emitter = _emitter(plan, stage, verifier)
 
@@ -202,18 +205,19 @@ def _initial(step: Step) -> Any:
             return None
 
 
-def _runner(stage: Stage, at: int, step: Step) -> Runner:
+def _runner(stage: Stage, at: int, step: Step, watch: Watch | None) -> Runner:
     match step.operator:
         case Restore():
             return lambda states, at, flowing, marker: flowing
         case Sort() as node:
             return sorter_of(node, step)
         case OpKeyedOrdered() as op:
-            return ordered_runner(op, step)
+            return ordered_runner(op, step, watch)
         case OpKeyedUnordered() as op:
             tumbles = stage.tumbles is not None and not at
             pane = None if at else stage.pane
-            return unordered_runner(op, step, folded=not at and sums_only(stage), tumbles=tumbles, pane=pane)
+            folded = not at and sums_only(stage)
+            return unordered_runner(op, step, folded=folded, tumbles=tumbles, pane=pane, watch=watch)
 
 
 def _emitter(plan: Plan, stage: Stage, verifier: Verifier | None) -> Emitter:

@@ -15,7 +15,7 @@ from tracetypes.lookup_table import LookupTable
 from tracetypes.record_copies import builder, made_of
 from tracetypes.records import UNIT, Optional, Record, Schema, UnitValue
 
-__all__ = ["Reads", "Sample", "Unread"]
+__all__ = ["UNSEEN", "Reads", "Sample", "Unread"]
 
 
 class Unread(Exception):
@@ -29,6 +29,23 @@ class _Nothing:
 
     def __getattribute__(self, name: str) -> Any:
         raise Unread("it looks at a field that the traced operator did not read")
+
+
+class _Unseen:
+    """Stands for a field that was not read, where records are kept and shown: it can be copied, and printed."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unread("it looks at a field that the traced operator did not read")
+
+    def __deepcopy__(self, _: object) -> _Unseen:
+        return self
+
+    def __repr__(self) -> str:
+        return "?"
 
 
 def _refuse(self: object, *args: object) -> Any:
@@ -57,8 +74,11 @@ for _name in (
     ),
 ):
     setattr(_Nothing, f"__{_name}__", _refuse)
+    if _name not in ("repr", "str", "format"):
+        setattr(_Unseen, f"__{_name}__", _refuse)
 
 NOTHING: Final = _Nothing()
+UNSEEN: Final = _Unseen()
 
 
 @final
@@ -118,11 +138,13 @@ class Sample:
     """Values by path, of some rows."""
 
     read: Mapping[tuple[str | int, ...], list[Any]]
+    unread: Any = None
+    """Stands for fields that were not read; None: they are missing."""
 
     def arguments(self, schema: Schema, path: tuple[str | int, ...], count: int) -> list[Any]:
         """The argument of each row, without the fields that were not read."""
         made = self._made(schema, path, range(count))
-        return [NOTHING] * count if made is None else made
+        return [NOTHING if self.unread is None else self.unread] * count if made is None else made
 
     def _made(self, schema: Schema, path: tuple[str | int, ...], rows: Sequence[int]) -> list[Any] | None:
         """What stands at a path, of some rows; None if it was not read."""
@@ -137,7 +159,7 @@ class Sample:
                 return [made.get(at) for at in rows]
             case Record(cls, fields):
                 parts = {name: self._made(inner, (*path, name), rows) for name, inner in fields}
-                return _records(cls, parts, len(rows))
+                return _records(cls, parts, len(rows), self.unread)
             case _:
                 values = self.read.get(path)
                 return None if values is None else [values[at] for at in rows]
@@ -148,11 +170,12 @@ class Sample:
         return ", ".join(parts) or "(nothing is read)"
 
 
-def _records(cls: type[Any], parts: Mapping[str, list[Any] | None], count: int) -> list[Any]:
-    """Records from their fields. Where a field was not read, it is missing."""
+def _records(cls: type[Any], parts: Mapping[str, list[Any] | None], count: int, unread: Any) -> list[Any]:
+    """Records from their fields. ``unread``: stands for those that were not read; None: they are missing."""
     read = {name: part for name, part in parts.items() if part is not None}
     # A class of attrs has nothing in place of a missing field; a dataclass may have its default, and a tuple has no gaps.
-    if not attrs.has(cls):
-        read = {name: [NOTHING] * count if part is None else part for name, part in parts.items()}
+    if unread is not None or not attrs.has(cls):
+        filler = NOTHING if unread is None else unread
+        read = {name: [filler] * count if part is None else part for name, part in parts.items()}
     names = tuple(read)
     return builder(cls, names)(list(read.values())) if names else [made_of(cls, ())(()) for _ in range(count)]

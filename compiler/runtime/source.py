@@ -103,15 +103,16 @@ class SourceKernel:
         self.seen = None if verifier is None else verifier.along(link.path)
         sums = None if verifier is None else verifier.sums(stage)
         choosing = None if verifier is None else verifier.choosing(stage)
+        watch = None if verifier is None else verifier.combining(stage)
         self.partitioner = (
-            Partitioner(stage, link.number, key_groups, positioned, sums, choosing)
+            Partitioner(stage, link.number, key_groups, positioned, sums, choosing, watch)
             if straight is None
             else Straight(stage, straight)
         )
         self.end = self.position = self.part = 0
         self.parts, self.idle = 1, False
         self.ahead: list[Ahead] = []
-        self.push = chain(link.path, self._put, self)
+        self.push = chain(link.path, self._put, self, verifier)
         output = link.leaf.source.output
         self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
@@ -119,7 +120,7 @@ class SourceKernel:
         python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
         self.opaque = link.path[len(traced) : python[-1] + 1] if python else ()
         self.behind = trees_of(link.path[len(traced) + len(self.opaque) :]) or []
-        self.rest = chain(link.path[len(traced) :], self._put, self)
+        self.rest = chain(link.path[len(traced) :], self._put, self, verifier)
         self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.items.key, link.leaf.items.value)
 
@@ -333,7 +334,8 @@ class SourceKernel:
             slab = slice(at, min(at + limits.SLAB, len(ends)))
             keys, values = items(slab)
             slab_ends = ends[slab]
-            emitted = columns_in_bulk(self.opaque, keys, values, counted=bool((slab_ends != slab_ends[0]).any()))
+            counted = bool((slab_ends != slab_ends[0]).any())
+            emitted = columns_in_bulk(self.opaque, keys, values, counted=counted, watches=self.verifier)
             if emitted is None:
                 self._objects(self.rest, slab_ends, repeat(0, len(keys)), keys, values)
                 continue

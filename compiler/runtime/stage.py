@@ -86,7 +86,8 @@ Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]
 def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_columns: bool) -> Opened:
     """How a stage holds open blocks. ``as_columns``: what leaves the first operator may leave the stage as columns."""
     takes, marked = stage.takes, emits_at_markers(stage.region)
-    first, folded = (stage.steps[0] if stage.steps else None), folded_by(stage)
+    watch = None if verifier is None else verifier.combining(stage)
+    first, folded = (stage.steps[0] if stage.steps else None), folded_by(stage, watch)
     if first is None and as_columns and not marked:
         return partial(TableBlocks, takes)
     if first is not None and isinstance(first.node, Sort) and not marked:
@@ -96,7 +97,7 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
             return partial(SortedBlocks, takes, sorter=sorter)
         check = None if verifier is None else InterpolationCheck(verifier, traced, takes)
         return partial(InterpolatedBlocks, takes, sorter=sorter, traced=traced, check=check)
-    at_markers = AtMarkers.of(stage.region, groups)
+    at_markers = AtMarkers.of(stage.region, groups, verifier)
     if first is None or folded is None:
         buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()
         owners = Owners(stage) if stage.restores else None

@@ -16,9 +16,10 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import StatelessStep
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.watch import Watches
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import always_a_key, conform, conformer, has_floats, key_conformer, key_problem
-from tracetypes.errors import OperatorFailed
+from tracetypes.errors import LawBroken, OperatorFailed
 from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
 from tracetypes.record_classes import hold_only_fields
 from tracetypes.records import (
@@ -156,14 +157,15 @@ class RestingPlace(Ahead):
         """There is none to give."""
 
 
-def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner) -> Emit:
+def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner, watches: Watches | None = None) -> Emit:
     """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
-    when ``owner`` flushes."""
+    when ``owner`` flushes. ``watches``: who checks their laws."""
     landings: list[RestingPlace] = []
     for at in range(len(path) - 1, -1, -1):
         mapped = path[at]
         op = mapped.op
-        last = stateless(mapped, conforming_emit(op, mapped.stream, last))
+        watched = None if watches is None else watches.watch(op, mapped.takes, mapped.stream).one_by_one("on_item")
+        last = stateless(mapped, conforming_emit(op, mapped.stream, last), watched)
         if overrides(op, "prefetch"):
             owner.ahead.append(Ahead(op, last, owner))
             last = owner.ahead[-1].push
@@ -183,16 +185,16 @@ def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner) -> Emit:
     return push
 
 
-def stateless(mapped: StatelessStep, emit: Emit) -> Emit:
-    """``on_item`` of an operator; what it raises says which item it was."""
+def stateless(mapped: StatelessStep, emit: Emit, watched: Callable[..., Any] | None = None) -> Emit:
+    """``on_item`` of an operator; what it raises says which item it was. ``watched``: checks its laws, too."""
     op = mapped.op
-    on_item: Callable[..., Any] = op.on_item
+    on_item: Callable[..., Any] = watched or op.on_item
 
     def push(key: Any, value: Any) -> None:
         try:
             if (odd := on_item(key, value, emit)) is not None:
                 ran(op, "on_item", key, odd)
-        except OperatorFailed:
+        except (OperatorFailed, LawBroken):
             raise
         except Exception as error:
             raise operator_failure(op, "on_item", f"item ({key!r}, {value!r})", error) from error
@@ -201,7 +203,7 @@ def stateless(mapped: StatelessStep, emit: Emit) -> Emit:
 
 
 def _all_at_once(
-    mapped: StatelessStep, keys: list[Any], values: list[Any], *, counted: bool
+    mapped: StatelessStep, keys: list[Any], values: list[Any], *, counted: bool, watches: Watches | None
 ) -> tuple[list[Any], list[Any], Any] | None:
     """What an operator emits for items, and with ``counted`` how many pairs for each of them: without a look at single values,
     whose types are to be checked by the column.
@@ -214,6 +216,8 @@ def _all_at_once(
     ends: list[int] = []
     add_key, add_value, add_end = out_keys.append, out_values.append, ends.append
     on_item: Callable[..., Any] = op.on_item
+    if watches is not None:
+        on_item = watches.watch(op, mapped.takes, mapped.stream).of(len(keys)).on_item
 
     def emit(key: Any, value: Any) -> None:
         add_key(key)
@@ -233,13 +237,20 @@ def _all_at_once(
             for key, value in zip(keys, values, strict=True):
                 if (odd := on_item(key, value, emit)) is not None:
                     ran(op, "on_item", key, odd)
+    except LawBroken:
+        raise
     except Exception:
         return None
     return out_keys, out_values, np.diff(np.array(ends, np.int64), prepend=0) if counted else None
 
 
 def in_bulk(
-    path: Sequence[StatelessStep], keys: list[Any], values: list[Any], *, counted: bool = True
+    path: Sequence[StatelessStep],
+    keys: list[Any],
+    values: list[Any],
+    *,
+    counted: bool = True,
+    watches: Watches | None = None,
 ) -> tuple[list[Any], list[Any], Any] | None:
     """What comes out of a path for items, all taken together: keys, values, and with ``counted`` the row that each came from.
 
@@ -247,7 +258,9 @@ def in_bulk(
     """
     origins = np.arange(len(keys)) if counted else None
     for mapped in path:
-        results = _all_at_once(mapped, keys, values, counted=counted) if _is_plain(mapped.stream.key) else None
+        if not _is_plain(mapped.stream.key):
+            return None
+        results = _all_at_once(mapped, keys, values, counted=counted, watches=watches)
         if results is None:
             return None
         keys, values, counts = results
@@ -258,15 +271,15 @@ def in_bulk(
 
 
 def columns_in_bulk(
-    path: Sequence[StatelessStep], keys: list[Any], values: list[Any], *, counted: bool
+    path: Sequence[StatelessStep], keys: list[Any], values: list[Any], *, counted: bool, watches: Watches | None = None
 ) -> tuple[Any, Any, Any] | None:
     """As :func:`in_bulk` of a path that is not empty, keys and values as Arrow arrays."""
     *first, last = path
-    before = in_bulk(first, keys, values, counted=counted)
+    before = in_bulk(first, keys, values, counted=counted, watches=watches)
     if before is None or not _is_plain(last.stream.key):
         return None
     keys, values, origins = before
-    results = _all_at_once(last, keys, values, counted=counted)
+    results = _all_at_once(last, keys, values, counted=counted, watches=watches)
     if results is None:
         return None
     columns = exact_array(last.stream.key, results[0]), exact_array(last.stream.value, results[1])
@@ -280,9 +293,9 @@ def _is_plain(key: Schema) -> bool:
     return not isinstance(key, Optional | ListOf | OneOf) and not has_floats(key)
 
 
-def batch_in_bulk(path: Sequence[StatelessStep], batch: Batch) -> Batch | None:
+def batch_in_bulk(path: Sequence[StatelessStep], batch: Batch, watches: Watches | None = None) -> Batch | None:
     """What comes out of a path for items with their blocks and places, by :func:`in_bulk`."""
-    results = in_bulk(path, batch.keys, batch.values)
+    results = in_bulk(path, batch.keys, batch.values, watches=watches)
     if results is None:
         return None
     keys, values, origins = results

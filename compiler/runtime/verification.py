@@ -19,6 +19,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Any, Final, final
 
+import attrs
 import numpy as np
 
 from tracetypes.canonical import mix
@@ -29,22 +30,25 @@ from tracetypes.compiler.columns.column import Column, Columns, take, take_colum
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
+from tracetypes.compiler.columns.runs import Numbers, array_of_numbers
 from tracetypes.compiler.plan.in_python import names_of
-from tracetypes.compiler.plan.plan import FromSource, Plan, Stage, StatelessStep
+from tracetypes.compiler.plan.plan import FromSource, Plan, Stage, StatelessStep, Step
 from tracetypes.compiler.runtime.answers import Outcome, alike, all_alike, outcome
 from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.flows import Flow, Inputs, Seen
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import SeenSums, objects, reduce_part
-from tracetypes.compiler.runtime.sampled_arguments import Reads
+from tracetypes.compiler.runtime.sampled_arguments import UNSEEN, Reads
 from tracetypes.compiler.runtime.stateless import conforming_emit
+from tracetypes.compiler.runtime.watch import DEAR, ROWS, Watch
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
 from tracetypes.markers import Marker
 from tracetypes.nodes import Apply
 from tracetypes.records import Float, Optional, Schema
-from tracetypes.templates import OpKeyedUnordered
+from tracetypes.silence import periods_in
+from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
 __all__ = ["ALONE", "APART", "COMBINED", "FIRST", "TOGETHER", "Verifier", "verified"]
@@ -71,6 +75,9 @@ GROUP: Final = 16
 NEAR: Final = 4_096
 """How far from an item others of its key are looked for."""
 
+PART: Final = 0.003
+"""Of the processor time of a process, what laws may take behind the first rows."""
+
 SHOWN: Final = 300
 """Characters of an item or answer in a message."""
 
@@ -79,8 +86,12 @@ SHOWN: Final = 300
 
 
 def verified(verifier: Verifier | None) -> Iterator[Message]:
-    """How much was compared since the last call."""
-    if verifier is not None and verifier.rows:
+    """How much was compared since the last call. Judges what was kept for that first: raises :class:`LawBroken`."""
+    if verifier is None:
+        return
+    for watch in verifier.watches.values():
+        watch.judge()
+    if verifier.rows:
         rows, seconds = verifier.counted()
         yield Message(0, Verified(rows, round(seconds, 6)))
 
@@ -101,8 +112,12 @@ class Verifier:
         self.ahead: dict[str, tuple[int, Iterator[int]]] = {}
         self.alone: dict[str, int] = {}
         self.reads: dict[int, Reads] = {}
+        self.watches: dict[str, Watch] = {}
+        periods = () if plan.channels else periods_in((leaf.source, ()) for leaf in plan.sources)
+        self.period = min(periods, default=None)
         self.place = 0
         self.rows, self.seconds = 0, 0.0
+        self.spent, self.began = 0.0, time.process_time()
 
     @classmethod
     def of(cls, plan: Plan) -> Verifier | None:
@@ -123,11 +138,12 @@ class Verifier:
         self.rows, self.seconds = 0, 0.0
         return counts
 
-    def pick(self, name: str, count: int) -> Any | None:
-        """Which of the next rows of an operator are compared: int64, ascending; None for none."""
+    def pick(self, name: str, count: int, first: int = FIRST) -> Any | None:
+        """Which of the next rows of an operator are compared: int64, ascending; None for none. ``first``: of its first rows,
+        how many."""
         start = self.passed.get(name, 0)
         end = self.passed[name] = start + count
-        left = self.left.get(name, FIRST)
+        left = self.left.get(name, first)
         if name in self.ahead:
             due, places = self.ahead[name]
         else:
@@ -137,12 +153,12 @@ class Verifier:
         rows = list(range(min(left, count)))
         if rows:
             self.left[name] = left - len(rows)
-        first = len(rows)
+        behind = len(rows)
         while due < end:
-            if due - start >= first:
+            if due - start >= behind:
                 rows.append(due - start)
             due = next(places)
-        if more := len(rows) - first:
+        if more := len(rows) - behind:
             self.alone[name] = max(0, self.alone.get(name, ALONE) - more)
         self.ahead[name] = due, places
         if not rows:
@@ -165,7 +181,43 @@ class Verifier:
         try:
             yield
         finally:
-            self.seconds += time.thread_time() - before
+            seconds = time.thread_time() - before
+            self.seconds += seconds
+            self.spent += seconds
+
+    # ---------------------------------------------------------------------------------------------- laws
+
+    def watch(self, op: Operator, takes: StreamType, gives: StreamType, declared: Operator | None = None) -> Watch:
+        """Who checks the laws of an operator. ``declared``: the author's, where another one runs in place of it."""
+        name = self.names[id(op)]
+        if name not in self.watches:
+            self.watches[name] = Watch(name, op, declared or op, takes, gives, self)
+        return self.watches[name]
+
+    def keyed(self, step: Step) -> Watch | None:
+        """Who checks the laws of a keyed operator."""
+        op, declared = step.operator, step.node.op if isinstance(step.node, Apply) else None
+        if not isinstance(op, OpKeyedOrdered | OpKeyedUnordered) or not isinstance(declared, OpKeyedOrdered | OpKeyedUnordered):
+            return None
+        return self.watch(op, step.takes, step.gives, declared)
+
+    def combining(self, stage: Stage) -> Watch | None:
+        """Who checks the laws of the operator that combines the items of a stage."""
+        step = stage.steps[0] if stage.steps else None
+        return self.keyed(step) if step is not None and isinstance(step.operator, OpKeyedUnordered) else None
+
+    def pick_laws(self, name: str, count: int, first: int = ROWS) -> Any | None:
+        """Which of the next rows of an operator the laws are checked on: its first ones, and later as many as cost little."""
+        begins = self.left.get(name, first) > 0
+        rows = self.pick(name, count, first)
+        if rows is None or self.affords(DEAR if begins else 0.0):
+            return rows
+        self.rows -= len(rows)
+        return None
+
+    def affords(self, seconds: float) -> bool:
+        """Whether less processor time was spent than this, or than a small part of that of the process."""
+        return self.spent < max(seconds, PART * (time.process_time() - self.began))
 
     # ----------------------------------------------------------------------------------------- operators
 
@@ -259,18 +311,37 @@ class Verifier:
         op = node.op if isinstance(node, Apply) else None
         if not isinstance(op, OpKeyedUnordered):
             return None
-        name, reads = self.names[id(op)], dict[int, Reads]()
+        name, reads, watch = self.names[id(op)], dict[int, Reads](), self.combining(stage)
 
-        def seen(monoid: Monoid, flow: Flow, lifted: Sequence[Column], groups: Groups, columns: Sequence[Column]) -> None:
+        def seen(
+            monoid: Monoid,
+            flow: Flow,
+            ends: Numbers,
+            key: Columns,
+            lifted: Sequence[Column],
+            groups: Groups,
+            columns: Sequence[Column],
+        ) -> None:
+            read = reads.setdefault(id(monoid), Reads.of(monoid.lift))
+            if watch is not None and watch.equations and not read.asks:
+                with self.timed():
+                    self._kept(watch, stage, read, flow, ends, key)
             rows = self.pick(f"{name} lift", flow.count)
             if rows is None:
                 return
-            read = reads.setdefault(id(monoid), Reads.of(monoid.lift))
             with self.timed():
                 if not read.asks:
                     self.combined(name, op, stage, monoid, read, flow, lifted, groups, columns, rows)
 
         return seen
+
+    def _kept(self, watch: Watch, stage: Stage, read: Reads, flow: Flow, ends: Numbers, key: Columns) -> None:
+        """Keep some items for the laws of the operator that combines them: what it reads of them."""
+        rows = watch.kept(flow.count)
+        if rows is not None:
+            sample = attrs.evolve(read.sample(flow.inputs, rows), unread=UNSEEN)
+            values = sample.arguments(stage.takes.value, ("value",), len(rows))
+            watch.take(values_of(take(key, rows), len(rows)), values, array_of_numbers(ends)[rows].tolist())
 
     def combined(
         self,

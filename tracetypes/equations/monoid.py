@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from tracetypes.equations.equality import floats_in, same
+from tracetypes.equations.equality import floats_in
 from tracetypes.equations.messages import advice_on_floats, message_of
 from tracetypes.equations.subject import Drawn, Elements, Subject, items_in
 from tracetypes.errors import LawBroken
@@ -30,7 +30,7 @@ def _monoid(
         for chosen in itertools.permutations(values, letters):
             texts = [f"{show(value)}, from {_term(items)}" for value, items in chosen]
             for what, left, right in sides(subject, *(value for value, _ in chosen)):
-                if not same(left, right):
+                if not subject.agree(left, right, [value for value, _ in chosen]):
                     lines = [*zip("abc", texts, strict=False), ("left", show(left)), ("right", show(right))]
                     advice = _monoid_advice(code, [items for _, items in chosen], left, right) or fix
                     return LawBroken(code, message_of(f"{subject.name}: {heading}{what}", law, lines), fix=advice)

@@ -14,8 +14,21 @@ from tracetypes.method_check import faults
 from tracetypes.record_copies import unequal_copy
 from tracetypes.records import show
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless
+from tracetypes.trace import Item, StreamType
 
-__all__ = ["FORGET", "emits_its_types", "is_pure", "never_raises", "stays_frozen"]
+__all__ = [
+    "FORGET",
+    "PURE",
+    "TYPED",
+    "changed",
+    "emits_its_types",
+    "is_pure",
+    "is_pure_alone",
+    "never_raises",
+    "not_its_fields",
+    "not_pure",
+    "stays_frozen",
+]
 
 
 def stays_frozen(subject: Subject, _: Any, law: str) -> LawBroken | None:
@@ -65,16 +78,29 @@ def emits_its_types(subject: Subject, stream: Elements, law: str) -> LawBroken |
         return LawBroken("TT309", message_of(error.message, law, [("items", text_of(stream))]), fix=error.fix)
     for edge, elements in ((subject.takes, stream), (subject.gives, emitted)):
         for item in items_in(elements):
-            if problem := unequal_copy(edge.key, item.key) or unequal_copy(edge.value, item.value):
-                return LawBroken(
-                    "TT309",
-                    message_of(f"{subject.name}: {problem}", law, [("items", text_of(stream))]),
-                    fix="let records hold their fields only, and let __eq__ and __hash__ look at nothing else",
-                )
+            if broken := not_its_fields(subject, edge, item, [("items", text_of(stream))], law):
+                return broken
     return None
 
 
-_MAY_CHANGE: Final = {OpKeyedOrdered: ("state",)}
+def not_its_fields(
+    subject: Subject, edge: StreamType, item: Item, lines: Sequence[tuple[str, str]], law: str
+) -> LawBroken | None:
+    """The error of an item of a stream that is not equal to a copy made of the fields of its records."""
+    problem = unequal_copy(edge.key, item.key) or unequal_copy(edge.value, item.value)
+    if problem is None:
+        return None
+    return LawBroken(
+        "TT309",
+        message_of(f"{subject.name}: {problem}", law, lines),
+        fix="let records hold their fields only, and let __eq__ and __hash__ look at nothing else",
+    )
+
+
+TYPED: Final = "what is emitted is of the declared types"
+PURE: Final = "f(x) == f(x), whatever was called in between, and x is as before"
+
+_MAY_CHANGE: Final = {(OpKeyedOrdered, "on_item"): "state", (OpKeyedOrdered, "on_marker"): "state"}
 
 
 def is_pure(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
@@ -83,7 +109,7 @@ def is_pure(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
     for call in calls:
         subject.world.reset()
         alone.append(subject.invoke(call))
-        if broken := _changed(subject, call, alone[-1], law):
+        if broken := changed(subject, call, alone[-1], law):
             return broken
     subject.world.reset()
     order = (*range(len(calls)), *reversed(range(len(calls))))
@@ -94,10 +120,22 @@ def is_pure(subject: Subject, stream: Elements, law: str) -> LawBroken | None:
     return None
 
 
-def _changed(subject: Subject, call: Call, outcome: Outcome, law: str) -> LawBroken | None:
+def is_pure_alone(subject: Subject, call: Call) -> LawBroken | None:
+    """Whether a call does the same twice, and changes nothing. One that raises is left to whoever needs it."""
+    try:
+        first, again = subject.invoke(call), subject.invoke(call)
+    except OperatorFailed:
+        return None
+    if broken := changed(subject, call, first, PURE):
+        return broken
+    return not_pure(subject, call, first.text, "the same call", again.text, PURE) if first.differs(again) else None
+
+
+def changed(subject: Subject, call: Call, outcome: Outcome, law: str) -> LawBroken | None:
+    """Whether a call has changed what it must leave as it is."""
     method = f"{subject.name}.{call.method}"
     for name, after in outcome.after.items():
-        if name not in _MAY_CHANGE.get(subject.template, ()) and not same(outcome.before[name], after):
+        if name != _MAY_CHANGE.get((subject.template, call.method)) and not same(outcome.before[name], after):
             return LawBroken(
                 "TT304",
                 message_of(
@@ -148,7 +186,11 @@ def _remembered(
             break
     else:
         then = again
-    memory = subject.world.changes()
+    return not_pure(subject, call, first.text, after, then.text, law)
+
+
+def not_pure(subject: Subject, call: Call, first: str, after: str, then: str, law: str) -> LawBroken:
+    """The error of a call that did ``first`` at first, and something else ``after`` others."""
     return LawBroken(
         "TT304",
         message_of(
@@ -156,10 +198,10 @@ def _remembered(
             law,
             [
                 ("call", str(call)),
-                ("at first", first.text),
+                ("at first", first),
                 ("after", after),
-                ("then", then.text),
-                *[("memory", change) for change in memory[:3]],
+                ("then", then),
+                *[("memory", change) for change in subject.world.changes()[:3]],
             ],
         ),
         fix=FORGET[subject.template],

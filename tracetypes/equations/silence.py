@@ -19,7 +19,7 @@ from tracetypes.silence import blocks_of
 from tracetypes.templates import overrides
 from tracetypes.trace import Element, Item, blocks
 
-__all__ = ["Timed", "answers_panes", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
+__all__ = ["WHEN", "Timed", "answers_panes", "answers_whole_windows", "says_when_it_is_due", "speaks_no_longer"]
 
 LATER: Final = (1, 2, 3, 10, 100, 10_000, 1_000_000)
 """More silent blocks, by their distance from those that the operator lingers for."""
@@ -29,6 +29,9 @@ WHEN: Final = {"next_due": "does anything", "next_emission": "may emit"}
 
 MOST: Final = 300
 """A silence of more blocks is not tried."""
+
+VISITS: Final = 2000
+"""Of keys, in the silence behind items of a run."""
 
 Timed = Callable[[Any], Time]
 """The event time of a value."""
@@ -51,6 +54,14 @@ def _placed(items: Iterable[Item], time: Timed, unit: TimeUnit, period: int) -> 
     return elements if last is None else [*elements, Marker(last)]
 
 
+def _of_few_keys(stream: Elements, most: int) -> Elements:
+    """The items of the first keys, and the markers up to the end of the last block with an item."""
+    few = set(list(dict.fromkeys(item.key for item in items_in(stream)))[:most])
+    some = [one for one in stream if isinstance(one, Marker) or one.key in few]
+    last = max(at for at, one in enumerate(some) if isinstance(one, Item))
+    return tuple(one for at, one in enumerate(some) if at <= last or isinstance(some[at - 1], Item))
+
+
 def _silence(stream: Sequence[Element], period: int, count: int) -> list[Element]:
     """``count`` markers behind the last one of a stream, and more."""
     last = max((one.micros for one in stream if isinstance(one, Marker)), default=0)
@@ -65,20 +76,25 @@ def _period(linger: int | dt.timedelta) -> int:
 
 
 def speaks_no_longer(
-    time: Timed | None, unit: TimeUnit, subject: Subject, stream: Elements, law: str
+    time: Timed | None, unit: TimeUnit, markers: int | None, subject: Subject, stream: Elements, law: str
 ) -> LawBroken | None:
-    """In longer silence than an operator lingers for it emits nothing."""
+    """In longer silence than an operator lingers for it emits nothing. ``markers``: their period in microseconds, where they
+    fit the times of the values, and the items are those of a run. There an operator that never ends is cut off as it says."""
     subject.world.reset()
     linger = subject.op.linger()
-    period = _period(linger)
+    period = markers or _period(linger)
     count = blocks_of(linger, period)
     if count > MOST or not items_in(stream):
         return None
+    if markers is not None:
+        stream = _of_few_keys(stream, max(1, VISITS // (count + len(LATER))))
     whole = list(stream) if time is None else _placed(items_in(stream), time, unit, period)
     if not whole or not isinstance(whole[-1], Marker):
         whole += _silence(whole, period, 1)[:1]
     silence = _silence(whole, period, count)
     out = subject.run([*whole, *silence])
+    if markers is not None and out and isinstance(out[-2:][0], Item):
+        return None
     for block in blocks(out):
         if block.marker in silence[count:] and block.items:
             text = f"{linger} block{'s' * (linger != 1)}" if isinstance(linger, int) else str(linger)

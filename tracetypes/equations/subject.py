@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import attrs
 
+from tracetypes.canonical import canonical
 from tracetypes.check import unify
 from tracetypes.conformance import hashable, key_problem
 from tracetypes.edges import EdgeType
-from tracetypes.equations.equality import copied, same
+from tracetypes.equations.equality import copied, largest_of, near, same
 from tracetypes.equations.memory import LiveWorld, World
 from tracetypes.errors import UsageError
 from tracetypes.interpreter import Emitter, call_operator, emitted_wrongly, run_ordered, run_stateless, run_unordered
 from tracetypes.records import INT_MAX, Mismatch, Optional, show
 from tracetypes.schemas import show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
-from tracetypes.trace import Element, Item, StreamType, stream_type
+from tracetypes.trace import Element, Item, StreamType, blocks, stream_type
 
 __all__ = ["Abandon", "Call", "Collector", "Drawn", "Elements", "Outcome", "Subject", "items_in", "subject_of", "text_of"]
 
@@ -36,6 +37,9 @@ class Abandon(BaseException):
 
 
 class Collector(Emitter):
+    whole = True
+    """Whether it has all that was emitted."""
+
     def pair(self, key: Any, value: Any) -> None:
         if len(self.out) >= _MOST:
             raise Abandon
@@ -99,6 +103,10 @@ class Subject:
     takes: StreamType
     gives: StreamType
     world: World | LiveWorld = attrs.Factory(LiveWorld)
+    rounds: bool = False
+    """Floats that were added up in another order are equal."""
+    largest: float = 0.0
+    """The largest number among the items, where it rounds."""
 
     @property
     def name(self) -> str:
@@ -110,7 +118,7 @@ class Subject:
 
     def parameters(self, method: str) -> list[str]:
         """Parameters of a method in its template, without ``self`` and ``emit``."""
-        return [p for p in inspect.signature(getattr(self.template, method)).parameters if p not in ("self", "emit")]
+        return [name for name in _parameters(getattr(self.template, method)) if name != "emit"]
 
     def run(self, stream: Iterable[Element], op: Any = None) -> Elements:
         """What the interpreter, which is the definition, makes of a stream in a fresh process."""
@@ -126,7 +134,13 @@ class Subject:
 
     def equal(self, one: Elements, other: Elements) -> bool:
         """Are two outputs the same trace?"""
-        return self.gives.normal_form(one) == self.gives.normal_form(other)
+        if self.gives.normal_form(one) == self.gives.normal_form(other):
+            return True
+        return self.rounds and _near(self.gives, one, other, max(self.largest, largest_of([one, other])))
+
+    def agree(self, one: Any, other: Any, operands: Sequence[Any]) -> bool:
+        """Are two aggregates equal that were made of others?"""
+        return same(one, other) or (self.rounds and near(one, other, largest_of(operands)))
 
     def calls(self, stream: Elements) -> list[Call]:
         """Every call that a run makes."""
@@ -137,18 +151,22 @@ class Subject:
     def invoke(self, call: Call) -> Outcome:
         """Make a call, on copies of its arguments."""
         args = copied(call.args)
-        emitter = Collector(self.op, self.gives)
-        key = call.args.get("key")
-        emits = "emit" in inspect.signature(getattr(self.template, call.method)).parameters
-        emit = partial(emitter.pair, key) if self.template is OpKeyedOrdered else emitter.pair
-        extra = [emit] if emits else []
+        extra: list[Any] = []
+        emitter: Collector | None = None
+        if "emit" in _parameters(getattr(self.template, call.method)):
+            emitter = Collector(self.op, self.gives)
+            extra = [partial(emitter.pair, call.args["key"]) if self.template is OpKeyedOrdered else emitter.pair]
         result = call_operator(self.op, call.method, str(call), getattr(self.op, call.method), *args.values(), *extra)
-        emitted = self.gives.normal_form(emitter.out)
+        return self.outcome(call, args, emitter, result)
+
+    def outcome(self, call: Call, after: dict[str, Any], emitter: Collector | None, result: Any) -> Outcome:
+        """What a call has given. ``after``: its arguments then."""
         result = copied(result)
-        parts = [f"emitted {text_of(emitter.out)}"] if emits else []
-        if not emits or self.template is OpKeyedOrdered:
+        emitted = () if emitter is None else self.gives.normal_form(emitter.out)
+        parts = [] if emitter is None else [f"emitted {text_of(emitter.out)}"]
+        if emitter is None or self.template is OpKeyedOrdered:
             parts.append(f"returned {show(result)}")
-        return Outcome(emitted, result, " and ".join(parts), call.args, args)
+        return Outcome(emitted, result, " and ".join(parts), call.args, after)
 
     def aggregate(self, items: Elements) -> Any:
         """An aggregate that a run can reach: the items lifted and combined from the left."""
@@ -163,6 +181,29 @@ class Subject:
     def combine(self, a: Any, b: Any) -> Any:
         """``combine``, on copies."""
         return call_operator(self.op, "combine", f"a = {show(a)}, b = {show(b)}", self.op.combine, *copied([a]), *copied([b]))
+
+
+@cache
+def _parameters(method: Callable[..., Any]) -> tuple[str, ...]:
+    """Parameters of a method of a template, without ``self``."""
+    return tuple(name for name in inspect.signature(method).parameters if name != "self")
+
+
+def _near(gives: StreamType, one: Elements, other: Elements, largest: float) -> bool:
+    """Are two outputs the same but for the rounding of floats?"""
+    order = canonical(gives.key)
+
+    def sorted_blocks(stream: Elements) -> list[Any]:
+        forms: list[Any] = []
+        for block in blocks(stream):
+            items = sorted(block.items, key=lambda item: order(item.key))
+            if not gives.ordered:
+                whole = canonical(gives.value)
+                items.sort(key=lambda item: (order(item.key), whole(item.value)))
+            forms.append(([(item.key, item.value) for item in items], block.marker))
+        return forms
+
+    return near(sorted_blocks(one), sorted_blocks(other), largest)
 
 
 def items_in(stream: Iterable[Element]) -> list[Item]:

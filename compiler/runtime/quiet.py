@@ -1,0 +1,62 @@
+"""Drops what a thread prints while an operator is called once more for a check."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+__all__ = ["quiet"]
+
+_here: Final = threading.local()
+_lock: Final = threading.Lock()
+_inside: Final[list[None]] = []
+"""One for each thread that is in a quiet context."""
+
+
+class _Muted(io.TextIOBase):
+    """Standard output or error. What quiet threads print is dropped, all else goes on."""
+
+    def __init__(self, other: Any) -> None:
+        self.other = other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.other, name)
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Write, or drop."""
+        if not getattr(_here, "quiet", False):
+            self.other.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what goes on."""
+        self.other.flush()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A context in which what this thread prints is dropped."""
+    with _lock:
+        if not _inside:
+            sys.stdout, sys.stderr = _Muted(sys.stdout), _Muted(sys.stderr)
+        _inside.append(None)
+    _here.quiet = True
+    try:
+        yield
+    finally:
+        _here.quiet = False
+        with _lock:
+            _inside.pop()
+            if not _inside:
+                for name in ("stdout", "stderr"):
+                    stream = getattr(sys, name)
+                    if isinstance(stream, _Muted):
+                        setattr(sys, name, stream.other)
