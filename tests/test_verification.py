@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from tracetypes.algebra import greatest
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.connectors.source_rows import taker
+from tracetypes.compiler.connectors.text import ParsedRows
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
@@ -282,7 +282,7 @@ def test_functions_of_a_source(argument: str, other: Callable[[Event], int]) -> 
     leaf: Any = link.leaf
     read, columns = reader(leaf.source).read, [range(40), [5] * 40, range(1, 41), [None] * 40, [0.0] * 40]
     pairs = zip(columns, leaf.layout.columns, strict=True)
-    table = pa.RecordBatch.from_arrays([array(schema, list(c)) for c, (_, schema) in pairs], names=list("abcde"))
+    table = ParsedRows(tuple(array(schema, list(column)) for column, (_, schema) in pairs), 40)
     verifier = Verifier(planned)
     (chunk,) = taker(leaf, read, verifier)(table)
     assert len(chunk) == 40  # type: ignore[arg-type]
