@@ -33,8 +33,6 @@ class Cents(OpStateless[int, Event, int, int]):
 
 @attrs.frozen
 class Total(OpKeyedUnordered[int, int, int, int, int, int]):
-    skips_untouched = True
-
     def lift(self, key: int, value: int) -> int:
         return value
 

@@ -26,6 +26,7 @@ from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.outputs import open_output
+from tracetypes.compiler.store.small_files import write_json
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300
@@ -257,10 +258,11 @@ def test_a_checkpoint_that_does_not_go_on(tmp_path: Path, no_spark: Cli, command
     """TT211: it is of another graph; TT212: its run is finished."""
     compiled = program(check(flows.delayed))
     checkpoint = tmp_path / "out" / "_checkpoint"
-    claim(checkpoint, compiled.plans[0], SparkLog).write()
+    claimed = claim(checkpoint, compiled.plans[0], SparkLog)
+    claimed.write()
     wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--key-groups", "5")
     assert (wrong.code, f"TT211 the checkpoint {checkpoint} cannot go on with this graph" in wrong.err) == (1, True)
-    (checkpoint / "finished").write_text("{}")
+    write_json(checkpoint / "finished", {"run": claimed.run})
     wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}")
     assert (wrong.code, f"TT212 the run of checkpoint {checkpoint} is finished" in wrong.err) == (1, True)
 
