@@ -242,9 +242,20 @@ def _rescale(query: Query) -> None:
 
 
 def _check_answered(store: RunStore) -> None:
-    """Make sure that the sources' end has reached the last stage, before anybody is told that the run is finished."""
+    """Make sure that the sources' end has reached the last stage, and all files before it, before anybody is told that the run is
+    finished."""
     number, _ = store.next
-    if not store.before(number).get("complete"):
+    record = store.before(number)
+    for label, files in store.files.items():
+        taken = record["files"][label]["listing"] if record else 0
+        left = [split.path for at in files.listings.numbers(taken) for split in files.listings.splits(at)]
+        if record.get("complete") and left:
+            raise RunError(
+                "TT214",
+                f"source {label!r} ended before Spark took {left[0]}" + (f" and {len(left) - 1} more" if left[1:] else ""),
+                fix="start anew with another --checkpoint and output; if it happens again, report it",
+            )
+    if not record.get("complete"):
         raise RunError(
             "TT214",
             f"the end of the sources was not answered: Spark took no file from {store.control}",

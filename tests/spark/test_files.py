@@ -12,19 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import tracetypes
 from tests.spark import flows
 from tests.spark.support import defined, often, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
-from tracetypes import RunError, check
+from tracetypes import Dataflow, RunError, U, Unit, check, every
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark import batches
-from tracetypes.compiler.spark.files import SCAN
+from tracetypes.compiler.spark.files import SCAN, FileInput
 from tracetypes.compiler.spark.run import Batch, run
 from tracetypes.compiler.store import output_interface
 from tracetypes.compiler.store.outputs import FileOutput, open_output
@@ -384,3 +386,24 @@ def test_the_option(cli: Any, tmp_path: Path) -> None:
     checked = check(flows.sums)
     trace, _ = defined(checked, {"readings": [row(**one) for one in [*ROWS[0], *ROWS[1]]]})
     assert rows_in(tmp_path / "out", "at") == rows_at_sink(checked, trace)
+
+
+@attrs.frozen
+class Overlooked:
+    ts: int
+
+
+def test_TT214_the_sources_end_before_a_file_was_taken(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Spark overlooks: no row is missing from a run that says that it is done."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    real = FileInput.listing
+    monkeypatch.setattr(FileInput, "listing", lambda self, steps, tasks: real(self, empty, tasks))
+    flow = Dataflow("overlooked")
+    flow.sink("out", flow.source("rows", U[Unit, Overlooked], markers=every(seconds=1, time=lambda r: r.ts)))
+    write_lines(tmp_path / "in" / "0.jsonl", ['{"ts": 1}'])
+    rows: list[Any] = []
+    with pytest.raises(RunError, match=r"TT214 source 'rows' ended before Spark took .*0\.jsonl"):
+        tracetypes.run(flow, {"rows": str(tmp_path / "in")}, {"out": rows}, backend="spark", parallelism=2)
