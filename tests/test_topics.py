@@ -108,7 +108,7 @@ def test_keys_and_values_of_all_types_are_read_back(data: DataObject) -> None:
     assert canonical(value)(found[1]) == canonical(value)(pair[1])
 
 
-@given(st.builds(Click, st.text(), st.integers(0, 2**40), st.none() | st.text(), st.none() | st.integers(0, 9)))
+@given(st.builds(Click, st.text(), st.integers(0, 2**37), st.none() | st.text(), st.none() | st.integers(0, 9)))
 def test_records_are_read_back_as_they_are_written(click: Click) -> None:
     for form in (kafka(), kafka(headers=["tenant", "visit"])):
         layout = Layout(schema_of(str), schema_of(Click))
