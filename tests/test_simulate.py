@@ -49,6 +49,7 @@ from tracetypes import (
     ROW_POSITION,
     Checked,
     Dataflow,
+    LawBroken,
     Marker,
     O,
     OperatorFailed,
@@ -277,6 +278,8 @@ def caught(twin: Run) -> bool:
     def differs(case: Case) -> bool:
         try:
             return differences(case, twin(case)) != []
+        except LawBroken:
+            return True
         except (OperatorFailed, AssertionError, AttributeError, KeyError, TypeError):
             return False
 

@@ -590,7 +590,7 @@ def grows(v: Row) -> Any:
         (lambda v: len(Sized(v.i)), "has a length of its own"),
         (lambda v: 1 if Sized(v.i) else 2, "has a length of its own"),
         (lambda v: Cached(v.i).y, "computed attribute y"),
-        (lambda v: (x for x in (v.i,)), "yields"),
+        (lambda v: (x for x in (v.i,)), "is a generator"),
         (lambda v: 1 // 0, "always raises ZeroDivisionError"),
         (lambda v: dt.timedelta(seconds=v.f), "timedelta of what is no integer"),
         (lambda v: [v.i, v.j][v.b], "place that is not known"),

@@ -256,7 +256,12 @@ class Watch:
         """Try the laws of aggregates, and of what the class declares, on the items that were kept. Raises :class:`LawBroken`."""
         for method in self.makes:
             self.left[method] = 1
-            self.call(method, getattr(self.op, method))
+            try:
+                self.call(method, getattr(self.op, method))
+            except CodedError:
+                raise
+            except Exception:
+                continue  # the run itself reports what the operator raises
         self.makes = ()
         if not self.equations or len(self.items) < self.due:
             return
