@@ -367,7 +367,7 @@ def test_TT203_a_later_file_with_two_columns_of_a_name(tmp_path: Path) -> None:
     table = arrow_of(NOTED[:3])
     pq.write_table(table.append_column("at", table["at"]), tmp_path / "in.parquet")
     scan, _ = scan_of(noted())
-    with pytest.raises(RunError, match="TT203.*has 2 columns 'at'"):
+    with pytest.raises(RunError, match=r"TT203.*has 2 columns 'at'"):
         next(scan.tables(str(tmp_path / "in.parquet"), 0, 1))
 
 
