@@ -61,8 +61,25 @@ def is_generated(function: Any) -> bool:
     )
 
 
+class _Fields(dict[type[Any], tuple[str, ...] | None]):
+    """The fields of each record class. Of other classes nothing is kept: a decorator may make one a record class later."""
+
+    def __missing__(self, cls: type[Any]) -> tuple[str, ...] | None:
+        names = _fields_of(cls)
+        if names is not None:
+            self[cls] = names
+        return names
+
+
+_FIELDS: Final = _Fields()
+
+
 def fields_of(cls: type[Any]) -> tuple[str, ...] | None:
     """The fields of a record class in the order of its schema, or None."""
+    return _FIELDS[cls]
+
+
+def _fields_of(cls: type[Any]) -> tuple[str, ...] | None:
     if attrs.has(cls):
         return tuple(a.name for a in attrs.fields(cls))
     if dataclasses.is_dataclass(cls):
@@ -140,9 +157,12 @@ def caches_hash(cls: type[Any]) -> bool:
 
 def other_attributes(record: Any) -> list[str]:
     """The attributes of a record that are no fields, and that nothing computes again."""
+    own = getattr(record, "__dict__", None)
+    if not own:
+        return []
     cls = type(record)
     fields = {*(fields_of(cls) or ()), HASH}
-    others = [name for name in getattr(record, "__dict__", ()) if name not in fields]
+    others = [name for name in own if name not in fields]
     return [name for name in others if not isinstance(member_of(cls, name), cached_property)]
 
 

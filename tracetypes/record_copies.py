@@ -171,8 +171,13 @@ class _Pickler(pickle.Pickler):
     dispatch_table = AS_DATA
 
 
+_ATOMS: Final = frozenset((str, int, float, bool, bytes, type(None)))
+
+
 def copied(value: Any) -> Any:
     """A deep copy, as a restart makes it. Raises what copying raises."""
+    if type(value) in _ATOMS or (type(value) is tuple and _ATOMS.issuperset(map(type, value))):
+        return value
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)

@@ -211,7 +211,7 @@ class Watch:
         if broken := self._not_its_fields(call, emitter):
             raise broken
         try:
-            outcome = subject.outcome(call, after, emitter, copied(result))
+            outcome = subject.outcome(call, after, emitter, result)
         except UsageError:
             return
         if broken := changed(subject, call, outcome, PURE):

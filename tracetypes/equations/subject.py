@@ -67,13 +67,23 @@ class Call:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What a call gave: what it emitted, in a normal form and as text, and what it returned."""
+    """What a call gave: what it emitted, in a normal form and as ``items``, and what it returned. ``items``: None if nothing can
+    be emitted; ``returns``: whether it returns anything."""
 
     emitted: Any
     result: Any
-    text: str
+    items: Sequence[Element] | None
+    returns: bool
     before: dict[str, Any]
     after: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """What a message says of it."""
+        parts = [] if self.items is None else [f"emitted {text_of(self.items)}"]
+        if self.returns:
+            parts.append(f"returned {show(self.result)}")
+        return " and ".join(parts)
 
     def differs(self, other: Outcome) -> bool:
         return self.emitted != other.emitted or not same(self.result, other.result)
@@ -162,11 +172,9 @@ class Subject:
     def outcome(self, call: Call, after: dict[str, Any], emitter: Collector | None, result: Any) -> Outcome:
         """What a call has given. ``after``: its arguments then."""
         result = copied(result)
-        emitted = () if emitter is None else self.gives.normal_form(emitter.out)
-        parts = [] if emitter is None else [f"emitted {text_of(emitter.out)}"]
-        if emitter is None or self.template is OpKeyedOrdered:
-            parts.append(f"returned {show(result)}")
-        return Outcome(emitted, result, " and ".join(parts), call.args, after)
+        returns = emitter is None or self.template is OpKeyedOrdered
+        items, emitted = (None, ()) if emitter is None else (emitter.out, self.gives.normal_form(emitter.out))
+        return Outcome(emitted, result, items, returns, call.args, after)
 
     def aggregate(self, items: Elements) -> Any:
         """An aggregate that a run can reach: the items lifted and combined from the left."""
