@@ -161,7 +161,7 @@ def read_splits(path: Path, splits: Sequence[Split], format: Csv) -> tuple[list[
     rows, doubtful = list[Any](), 0
     for split in splits:
         notes = SplitNotes()
-        taken = TextReader(NOTE, format, None, reader(NOTE.source).read).of_split(Reading(split), notes)
+        taken = TextReader(NOTE, format, None, reader(NOTE.source).read).of_splits([(Reading(split), notes)])
         rows += [(row.kind, row.value) for row in rows_of(NOTE, taken)]
         doubtful += notes.doubtful
     return rows, doubtful

@@ -22,13 +22,12 @@ from hypothesis import strategies as st
 from tracetypes import RunError
 from tracetypes.compiler.connectors import file_splits
 from tracetypes.compiler.connectors.encodings import MARK
-from tracetypes.compiler.connectors.file_splits import Reading, Split
-from tracetypes.compiler.connectors.files import by_name
+from tracetypes.compiler.connectors.file_splits import Reading, Split, taken_splits
+from tracetypes.compiler.connectors.files import by_name, walk
 from tracetypes.compiler.connectors.record_ends import LINES
-from tracetypes.compiler.runtime.messages import TakenSplit
+from tracetypes.compiler.runtime.messages import TakenSplits
 from tracetypes.compiler.store import input_files, known_files
 from tracetypes.compiler.store.input_files import InputFiles, by_time
-from tracetypes.compiler.store.known_files import walk
 
 ROWS = [f"row {n}" for n in range(40)]
 
@@ -80,9 +79,9 @@ class Job:
         os.utime(path, (at, at))
         return path
 
-    def read(self, splits: list[Split]) -> tuple[list[str], list[TakenSplit]]:
+    def read(self, splits: list[Split]) -> tuple[list[str], list[TakenSplits]]:
         """What tasks read, and what they tell."""
-        rows, heads = list[str](), list[TakenSplit]()
+        rows, heads = list[str](), list[TakenSplits]()
         for split in splits:
             reading = Reading(split)
             if split.parts:
@@ -90,8 +89,8 @@ class Job:
                     rows += pq.read_table(split.path)["row"].to_pylist() if split.start == 0 else []
             else:
                 rows += [row.decode("latin-1") for some in reading.texts() for row in some.splitlines()]
-            taken = reading.note("rows").body
-            assert isinstance(taken, TakenSplit)
+            taken = taken_splits("rows", [reading]).body
+            assert isinstance(taken, TakenSplits)
             heads.append(taken)
         return rows, heads
 

@@ -38,7 +38,7 @@ from tracetypes.compiler.runtime.messages import (
     Rows,
     SideRows,
     StageProgress,
-    TakenSplit,
+    TakenSplits,
     TextNotes,
     Verified,
 )
@@ -114,7 +114,7 @@ BODIES: st.SearchStrategy[Any] = st.one_of(
     st.builds(
         TextNotes, NAMES, PIECES, NAMES, st.integers(0, 99), st.none() | st.tuples(*[st.lists(NAMES, max_size=2).map(tuple)] * 2)
     ),
-    st.builds(TakenSplit, NAMES, NAMES, st.fixed_dictionaries({"path": NAMES, "start": MICROS})),
+    st.builds(TakenSplits, NAMES, st.lists(st.fixed_dictionaries({"path": NAMES, "start": MICROS}), max_size=3)),
 )
 
 

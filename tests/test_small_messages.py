@@ -16,14 +16,13 @@ from tracetypes import Dataflow, RunError, U, UsageError, every
 from tracetypes.cli import epoch_lines
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.columns.batches import END, POSITION
-from tracetypes.compiler.connectors.files import files_of
+from tracetypes.compiler.connectors.files import files_of, stat_of, walk
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.mqtt import MqttAddress
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.state import StageState, items_waiting
-from tracetypes.compiler.store import known_files
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.topic_channel import Topics
 from tracetypes.progress import Progress
@@ -51,13 +50,13 @@ def test_TT208_a_file_name_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"TT208 .*caf\\xe9.jsonl cannot be read: its name is not UTF-8"):
         files_of("rows", str(tmp_path))
     with pytest.raises(RunError, match=r"TT208 .*caf\\xe9.jsonl cannot be read: its name is not UTF-8"):
-        deque(known_files.walk(str(tmp_path)), maxlen=0)
+        deque(walk(str(tmp_path)), maxlen=0)
 
 
 def test_TT208_a_symbolic_link_to_itself_is_to_be_removed(tmp_path: Path) -> None:
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
     with pytest.raises(RunError, match="TT208") as caught:
-        known_files.stat_of(str(tmp_path / "loop.jsonl"))
+        stat_of(str(tmp_path / "loop.jsonl"))
     assert caught.value.fix == "remove the symbolic link, which leads to itself"
 
 

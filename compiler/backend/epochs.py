@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.messages import (
     Reached,
     Report,
     StageProgress,
-    TakenSplit,
+    TakenSplits,
     TextNotes,
     Verified,
     time_of,
@@ -81,9 +81,9 @@ class EpochResult:
 def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: RunStore) -> EpochResult:
     """The result of an epoch. ``messages``: all that left the last stage, or the sources of a plan without one."""
     before = store.before(number)
-    splits = [message.body for message in messages if isinstance(message.body, TakenSplit)]
+    taken = [message.body for message in messages if isinstance(message.body, TakenSplits)]
     notes = [message.body for message in messages if isinstance(message.body, TextNotes)]
-    rest = [message for message in messages if not isinstance(message.body, TakenSplit | TextNotes)]
+    rest = [message for message in messages if not isinstance(message.body, TakenSplits | TextNotes)]
     frontiers: dict[tuple[int, Piece], int] = {}
     if is_straight(plan):
         record, more, frontiers = _closed(plan, rest, before)
@@ -96,7 +96,7 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     if wild := wild_rows(plan, rest, staged, before, _latest(record["newest"])):
         record["wild"] = wild
     record["files"] = {
-        label: files.taken([one for one in splits if one.reading == label]) for label, files in store.files.items()
+        label: files.taken([one for one in taken if one.reading == label]) for label, files in store.files.items()
     }
     verified = [message.body for message in rest if isinstance(message.body, Verified)]
     total = sum(one.rows for one in verified), sum(one.seconds for one in verified)

@@ -15,18 +15,20 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.connectors.encodings import as_utf8
-from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplit
+from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplits
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
 __all__ = [
+    "BLOCK",
     "Reading",
     "Split",
     "changed_file",
@@ -34,6 +36,7 @@ __all__ = [
     "proof",
     "range_of",
     "size_and_time",
+    "taken_splits",
     "whole_lines",
 ]
 
@@ -57,10 +60,14 @@ _OPENERS: dict[str, Callable[[Any], Any]] = {
     ".zst": _zstandard,
 }
 
+_ENDINGS: Final = tuple(_OPENERS)
+
+_LONGEST: Final = max(map(len, _ENDINGS))
+
 
 def is_compressed(path: str) -> bool:
     """Whether the name is that of a compressed file of text."""
-    return PurePath(path).suffix.lower() in _OPENERS
+    return path[-_LONGEST:].lower().endswith(_ENDINGS)
 
 
 @attrs.frozen
@@ -90,9 +97,10 @@ class Split:
     among: int = attrs.field(default=0, eq=False)
     run: str = attrs.field(default="", eq=False)
 
-    def line(self) -> str:
-        """The split as a line of a listing."""
-        return seal(attrs.asdict(self), "split", ascii=False)
+    def line(self, among: int, run: str) -> str:
+        """The split as a line of a listing of a run, which has so many."""
+        fields = dict(zip(_FIELDS, _values(self), strict=True))
+        return seal(fields | {"among": among, "run": run}, "split", ascii=False)
 
     @classmethod
     def of(cls, line: str | bytes) -> Split:
@@ -137,6 +145,11 @@ class Split:
         with suppress(OSError):
             return stat.st_size == self.size or self.sample in ("", _sampled(self.path, self.start, self.end))
         return False
+
+
+_FIELDS: Final = tuple(field.name for field in attrs.fields(Split))
+
+_values: Final = attrgetter(*_FIELDS)
 
 
 def size_and_time(size: int, time: int) -> str:
@@ -231,9 +244,25 @@ class Reading:
             _sample(self.split.path, self.digest.update)
             yield
 
-    def note(self, reading: str) -> Message:
-        """The report of what was read. ``reading``: which reading of the source."""
-        return Message(0, TakenSplit(reading, self.digest.hexdigest(), attrs.asdict(self.split)))
+    def taken(self) -> dict[str, Any]:
+        """What was read, as plain values."""
+        split = self.split
+        return {
+            "listing": split.listing,
+            "path": split.path,
+            "size": split.size,
+            "changed": split.changed,
+            "start": split.start,
+            "end": split.end,
+            "parts": split.parts,
+            "grows": split.grows,
+            "hash": self.digest.hexdigest(),
+        }
+
+
+def taken_splits(reading: str, read: Iterable[Reading]) -> Message:
+    """The report of what was read. ``reading``: which reading of the source."""
+    return Message(0, TakenSplits(reading, [one.taken() for one in read]))
 
 
 class _Hashed(io.RawIOBase):
@@ -255,14 +284,16 @@ class _Hashed(io.RawIOBase):
 
 def range_of(path: str, start: int, end: int) -> Iterator[bytes]:
     """The bytes of a part of a file, in blocks. Raises :class:`OSError` or :class:`EOFError`."""
-    with open(path, "rb", buffering=0) as file:
-        file.seek(start)
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
         while start < end:
-            block = file.read(min(BLOCK, end - start))
+            block = os.pread(file, min(BLOCK, end - start), start)
             if not block:
                 raise EOFError(f"it ends at byte {start:,}, and {end:,} are expected")
             start += len(block)
             yield block
+    finally:
+        os.close(file)
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

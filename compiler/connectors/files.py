@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePath
+from stat import S_ISREG
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.errors import RunError
 from tracetypes.records import is_utf8
 
-__all__ = ["ORDERS", "Order", "by_name", "files_of", "readable_name"]
+__all__ = ["ORDERS", "Order", "by_name", "files_of", "is_there", "readable_name", "stat_of", "walk"]
 
 Order: TypeAlias = Literal["name", "modified", "time"]
 """In which order files are read that are found together: by name, modification time, or the least event time in them."""
@@ -21,8 +25,20 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 def by_name(path: str) -> Any:
     """What sorts paths as people do: a directory after the other, and numbers in names as numbers (``part-2``, ``part-10``)."""
-    parts = (re.findall("[0-9]+|[^0-9]", part) for part in PurePath(path).parts)
-    return [[(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in part] for part in parts], path
+    folder, name = os.path.split(path)
+    return [*_parts(folder), _part(name)], path
+
+
+@lru_cache(maxsize=16)
+def _parts(folder: str) -> list[list[tuple[int, int]]]:
+    return list(map(_part, PurePath(folder).parts))
+
+
+def _part(name: str) -> list[tuple[int, int]]:
+    return [(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in _RUNS.findall(name)]
+
+
+_RUNS: Final = re.compile("[0-9]+|[^0-9]")
 
 
 def readable_name(path: str) -> str:
@@ -33,10 +49,8 @@ def readable_name(path: str) -> str:
     raise RunError("TT208", f"{shown} cannot be read: its name is not UTF-8", fix="rename it")
 
 
-def files_of(source: str, path: str) -> list[str]:
-    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there are none."""
-    if "://" in path:
-        return [path]
+def is_there(source: str, path: str) -> None:
+    """Raises :class:`RunError` ``TT208`` if a source has no such file or directory."""
     local = Path(path)
     if not local.exists():
         raise RunError(
@@ -53,14 +67,51 @@ def files_of(source: str, path: str) -> list[str]:
             )
         if not os.access(local, os.R_OK):
             raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
-        return [str(local)]
-    files = [
-        p
-        for p in local.rglob("*")
-        if p.is_file() and not is_hidden(p.name, folder=False) and not _lies_hidden(p.relative_to(local))
-    ]
-    return [readable_name(str(p)) for p in sorted(files, key=lambda p: (p.stat().st_mtime_ns, str(p)))]
 
 
-def _lies_hidden(path: Path) -> bool:
-    return any(is_hidden(folder, folder=True) for folder in path.parts[:-1])
+def files_of(source: str, path: str) -> list[str]:
+    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there is no such place."""
+    if "://" in path:
+        return [path]
+    is_there(source, path)
+    found = sorted((stat.st_mtime_ns, name) for name, stat in walk(path))
+    return [name for _, name in found]
+
+
+def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A file, or all files below a directory, each once: with its place and the system's data about it."""
+    root = os.path.abspath(path)
+    if not os.path.isdir(root):
+        stat = stat_of(root)
+        if stat is not None:
+            yield root, stat
+        return
+    entered: set[tuple[int, int]] = set()
+    for directory, below, files in os.walk(root, followlinks=True):
+        place = stat_of(directory)
+        if place is None or (place.st_dev, place.st_ino) in entered:
+            below.clear()
+            continue
+        entered.add((place.st_dev, place.st_ino))
+        below[:] = sorted(name for name in below if not is_hidden(name, folder=True))
+        for name in sorted(files):
+            stat = None if is_hidden(name, folder=False) else stat_of(os.path.join(directory, name))
+            if stat is not None and S_ISREG(stat.st_mode):
+                yield readable_name(os.path.join(directory, name)), stat
+
+
+def stat_of(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        fix = _FIXES.get(error.errno or 0, "see the cause")
+        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix=fix) from error
+
+
+_FIXES: Final = {
+    errno.EACCES: "change its permissions",
+    errno.EPERM: "change its permissions",
+    errno.ELOOP: "remove the symbolic link, which leads to itself",
+}

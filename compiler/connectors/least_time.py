@@ -44,7 +44,7 @@ def least_time(leaf: FromSource, format: Format, header: Sequence[str] | None, p
         whole = Reading.of_file(path)
     except FileNotFoundError:
         return None  # as above
-    return _least(TextReader(leaf, format, header, read).of_split(whole, SplitNotes()))
+    return _least(TextReader(leaf, format, header, read).of_splits([(whole, SplitNotes())]))
 
 
 def _rows_of_parquet(leaf: FromSource, path: str) -> Iterator[TakenRow | Chunk]:

@@ -50,12 +50,15 @@ class _LineEnds:
     def splits(self, whole: Split, most: int) -> Iterator[Split]:
         """See :class:`RowEnds`."""
         start = whole.start
+        if not _is_long(whole, start, most):
+            yield whole
+            return
         with open(whole.path, "rb", buffering=0) as file:
-            while whole.end - start > most + most // 2:
+            while _is_long(whole, start, most):
                 end = _line_end(file, start + most, whole.end)
                 yield attrs.evolve(whole, start=start, end=end)
                 start = end
-        if start < whole.end or start == whole.start:
+        if start < whole.end:
             yield attrs.evolve(whole, start=start)
 
     def last(self, path: str, start: int, size: int) -> int:
@@ -96,12 +99,15 @@ class _RecordEnds:
     def splits(self, whole: Split, most: int) -> Iterator[Split]:
         """See :class:`RowEnds`."""
         start, doubtful = whole.start, whole.doubtful
+        if not _is_long(whole, start, most):
+            yield whole
+            return
         with open(whole.path, "rb", buffering=0) as file:
-            while whole.end - start > most + most // 2:
+            while _is_long(whole, start, most):
                 end, behind = self._next(file, whole, start, doubtful, start + most)
                 yield attrs.evolve(whole, start=start, end=end, doubtful=doubtful)
                 start, doubtful = end, behind
-        if start < whole.end or start == whole.start:
+        if start < whole.end:
             yield attrs.evolve(whole, start=start, doubtful=doubtful)
 
     def _next(self, file: BinaryIO, whole: Split, start: int, doubtful: int, target: int) -> tuple[int, int]:
@@ -149,6 +155,11 @@ class _RecordEnds:
         for some in records.of(blocks, ends=ends):
             at += len(some.text)
             yield at
+
+
+def _is_long(whole: Split, start: int, most: int) -> bool:
+    """Whether what is left of a split from a place on is cut."""
+    return whole.end - start > most + most // 2
 
 
 def _line_end(file: BinaryIO, start: int, size: int) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from tracetypes.compiler.connectors import delta
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.files import files_of
+from tracetypes.compiler.connectors.files import is_there
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
@@ -80,7 +80,8 @@ class Files(Connector):
 
     def look_for(self, source: str, address: str) -> None:
         """Check that it exists."""
-        files_of(source, address)
+        if "://" not in address:
+            is_there(source, address)
 
     def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
         """By the format, if it is declared."""

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain as chained
+from itertools import groupby
 from typing import Any, Final
 
 import attrs
 
 from tracetypes.compiler.connectors.csv_header import header_of, read_header
-from tracetypes.compiler.connectors.file_splits import Reading
+from tracetypes.compiler.connectors.file_splits import BLOCK, Reading
 from tracetypes.compiler.connectors.folders import folder_values
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock
@@ -67,6 +68,8 @@ class SplitNotes:
 
     def messages(self, leaf: FromSource, piece: Piece, file: str, first: Sequence[str] | None) -> list[Message]:
         """The report, if there is something to say. ``first``: the columns of the first file of the source."""
+        if not self.doubtful and self.columns is None:
+            return []
         names = {name for name, schema in leaf.layout.columns if may_be_none(schema)}
         optional = None
         if self.columns is not None and first is not None and not names <= {*self.columns} & {*first}:
@@ -104,14 +107,14 @@ class TextReader:
         self.cutter = RecordCutter(format.separator if isinstance(format, Csv) else None)
         self._parsers: dict[tuple[str, ...] | None, _Parser] = {}
 
-    def of_split(self, reading: Reading, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
-        """The rows of a part of a file."""
-        rows = self._below(reading.split.path)
-        if not isinstance(self.format, Csv):
-            return rows._of_lines(reading.texts())
-        return chained.from_iterable(
-            rows._taken(parser, stretch, notes) for parser, stretch in rows._of_file(reading, self.format, notes)
-        )
+    def of_splits(self, readings: Sequence[tuple[Reading, SplitNotes]]) -> Iterator[TakenRow | Chunk]:
+        """The rows of parts of files, one after the other. Small parts are parsed together."""
+        if isinstance(self.format, Csv):
+            for parser, stretch, notes in _together(self._of_files(readings, self.format)):
+                yield from self._taken(parser, stretch, notes)
+            return
+        for rows, some in groupby(readings, lambda one: self._below(one[0].split.path)):
+            yield from rows._of_lines(_joined(reading.texts() for reading, _ in some))
 
     def of_text(self, text: bytes, doubtful: int, notes: SplitNotes) -> Iterator[TakenRow | Chunk]:
         """The rows of a text without a header. It begins with a row, and ends behind one. ``doubtful``: bytes at its beginning
@@ -172,6 +175,13 @@ class TextReader:
         for rows in map(LineBlock.of, texts):
             for at in range(0, len(rows), AT_ONCE):
                 yield from take(rows[at : at + AT_ONCE])
+
+    def _of_files(
+        self, readings: Sequence[tuple[Reading, SplitNotes]], format: Csv
+    ) -> Iterator[tuple[_Parser, Stretch, SplitNotes]]:
+        for reading, notes in readings:
+            for parser, stretch in self._below(reading.split.path)._of_file(reading, format, notes):
+                yield parser, stretch, notes
 
     def _of_file(self, reading: Reading, format: Csv, notes: SplitNotes) -> Iterator[tuple[_Parser, Stretch]]:
         """The records of a part of a file, with their parser."""
@@ -274,6 +284,47 @@ class TextReader:
             f"{line.decode('utf-8', 'backslashreplace')[:200]!r}",
             fix="read the files from a local or mounted disk, or give Parquet or JSON lines",
         )
+
+
+def _joined(files: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
+    """Texts of whole lines, of several files: small ones in one piece, each with a line end behind it."""
+    parts, size = list[bytes](), 0
+    for text in chained.from_iterable(files):
+        if parts and size + len(text) > BLOCK:
+            yield b"".join(parts)
+            parts, size = [], 0
+        parts.append(text)
+        size += len(text)
+        if size < BLOCK and not text.endswith(b"\n"):
+            parts.append(b"\n")
+    if parts:
+        yield b"".join(parts)
+
+
+def _together(parts: Iterable[tuple[_Parser, Stretch, SplitNotes]]) -> Iterator[tuple[_Parser, Stretch, SplitNotes]]:
+    """Stretches of several files: those with the same columns in one, as long as they are short, sound and not doubtful."""
+    some: list[tuple[_Parser, Stretch, SplitNotes]] = []
+    count = 0
+    for one in parts:
+        parser, stretch, _ = one
+        plain = not stretch.doubtful and not stretch.too_long
+        if some and not (plain and parser is some[0][0] and count + len(stretch.rows) <= AT_ONCE):
+            yield _one_stretch(some)
+            some, count = [], 0
+        some.append(one)
+        count += len(stretch.rows)
+        if not plain or count >= AT_ONCE:
+            yield _one_stretch(some)
+            some, count = [], 0
+    if some:
+        yield _one_stretch(some)
+
+
+def _one_stretch(some: Sequence[tuple[_Parser, Stretch, SplitNotes]]) -> tuple[_Parser, Stretch, SplitNotes]:
+    if len(some) == 1:
+        return some[0]
+    parser, _, notes = some[0]
+    return parser, Stretch([row for _, stretch, _ in some for row in stretch.rows]), notes
 
 
 def _too_long(raw: bytes) -> TakenRow:

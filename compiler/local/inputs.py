@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain as chained
 from itertools import takewhile
@@ -19,7 +19,7 @@ from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.file_splits import Reading, taken_splits
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.iterables import iterable_rows
 from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS
@@ -27,6 +27,7 @@ from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import AtMost, TopicSource
 from tracetypes.compiler.connectors.line_streams import read_lines, socket_lines
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
+from tracetypes.compiler.connectors.packs import Pack, packs
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import as_program_lines, write_rows
 from tracetypes.compiler.connectors.socket_address import SocketAddress
@@ -133,11 +134,11 @@ class FileSplits:
         """Bytes between two offsets, as far as they are known."""
         return sum(self.files.weights.get(number, 0) for number in range(since["listing"] + 1, until["listing"] + 1))
 
-    def splits(self, since: Offset, until: Offset) -> Sequence[tuple[Split]]:
-        """In the order of the source."""
+    def splits(self, since: Offset, until: Offset) -> Sequence[Pack]:
+        """Packs of splits, in the order of the source."""
         taken = takewhile(lambda number: number <= until["listing"], self._after(since))
-        splits = [split for number in taken for split in self.files.listings.splits(number)]
-        return [(split,) for split in sorted(splits, key=lambda one: one.piece)]
+        listed = (sorted(self.files.listings.splits(number), key=lambda one: one.piece) for number in taken)
+        return [pack for splits in listed for pack in packs(splits, self.files.tasks)]
 
     def _after(self, since: Offset) -> Iterator[int]:
         return self.files.listings.numbers(max(since["listing"], self.files.done))
@@ -161,38 +162,54 @@ class LocalFiles(LocalInput):
         assert files is not None
         return FileSplits(files)
 
-    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[Split]], SplitRows]:
+    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Pack], SplitRows]:
         """Lines, or row groups."""
         read, format = reader(leaf.source).read, self.source_files.format
         if isinstance(format, Parquet):
             take = taker(leaf, read, verifier)
 
-            def row_groups(reading: Reading) -> Iterator[TakenRow | Chunk]:
-                split = reading.split
-                with reading.sampled():
-                    for table in tables(leaf, split.path, split.start, split.parts):
-                        yield from take(table)
+            def row_groups(readings: Sequence[Reading]) -> Iterator[TakenRow | Chunk]:
+                for reading in readings:
+                    split = reading.split
+                    with reading.sampled():
+                        for table in tables(leaf, split.path, split.start, split.parts):
+                            yield from take(table)
 
-            def groups_of(split: tuple[Split]) -> SplitRows:
-                reading = Reading(*split)
-                return SplitRows(
-                    reading.split.piece, row_groups(reading), notes=lambda: [reading.note(leaf.label)], check=reading.check
-                )
+            def groups_of(pack: Pack) -> SplitRows:
+                readings = list(map(Reading, pack))
+                return _of_files(leaf, readings, row_groups(readings))
 
             return groups_of
         header = self.source_files.header
         rows = TextReader(leaf, format, header, read, verifier)
 
-        def text_of(split: tuple[Split]) -> SplitRows:
-            reading, noticed = Reading(*split), SplitNotes()
-            piece, path = reading.split.piece, reading.split.path
+        def text_of(pack: Pack) -> SplitRows:
+            readings = [(Reading(split), SplitNotes()) for split in pack]
 
-            def notes() -> Sequence[Message]:
-                return [reading.note(leaf.label), *noticed.messages(leaf, piece, path, header)]
+            def noticed() -> Iterator[Message]:
+                for reading, some in readings:
+                    yield from some.messages(leaf, reading.split.piece, reading.split.path, header)
 
-            return SplitRows(piece, rows.of_split(reading, noticed), notes=notes, check=reading.check)
+            return _of_files(leaf, [reading for reading, _ in readings], rows.of_splits(readings), noticed)
 
         return text_of
+
+
+def _of_files(
+    leaf: FromSource,
+    readings: Sequence[Reading],
+    rows: Iterator[TakenRow | Chunk],
+    noticed: Callable[[], Iterable[Message]] = tuple,
+) -> SplitRows:
+    """The rows of a pack. ``noticed``: what there is to say of it when they are read."""
+
+    def check() -> None:
+        for reading in readings:
+            reading.check()
+
+    return SplitRows(
+        readings[0].split.piece, rows, notes=lambda: [taken_splits(leaf.label, readings), *noticed()], check=check
+    )
 
 
 class LocalTopic(LocalInput):

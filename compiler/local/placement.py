@@ -93,7 +93,7 @@ class Cost:
 
     def expect(self, tasks: Sequence[SplitTask]) -> None:
         """An epoch will read these splits."""
-        files = [task.split[0] for task in tasks if isinstance(task.split, tuple) and isinstance(task.split[0], Split)]
+        files = [one for task in tasks if isinstance(task.split, tuple) for one in task.split if isinstance(one, Split)]
         if sum(one.weight / (COLUMNS if one.parts else TEXT) for one in files) >= 1:
             self.pays = True
 

@@ -38,7 +38,7 @@ __all__ = [
     "Rows",
     "SideRows",
     "StageProgress",
-    "TakenSplit",
+    "TakenSplits",
     "TextNotes",
     "Verified",
     "time_of",
@@ -271,12 +271,12 @@ class Verified:
 
 @final
 @attrs.frozen
-class TakenSplit:
-    """What a task has read of a file: for which reading of a source, a hash of it, and the source split, as plain values."""
+class TakenSplits:
+    """What a task has read of files, for which reading of a source: of each split a hash, and what distinguishes it, as plain
+    values."""
 
     reading: str
-    hash: str
-    split: dict[str, Any]
+    splits: list[dict[str, Any]]
 
 
 @final
@@ -309,7 +309,7 @@ Body: TypeAlias = (
     | StageProgress
     | Metrics
     | Verified
-    | TakenSplit
+    | TakenSplits
     | TextNotes
 )
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from tracetypes.compiler.connectors.file_splits import Reading, Split
+from tracetypes.compiler.connectors.file_splits import Reading, Split, taken_splits
 from tracetypes.compiler.connectors.fitted_columns import Conversion
 from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
@@ -131,7 +131,7 @@ class SplitScan(Scan):
     def noted(self) -> Iterator[Message]:
         """The report of the last split."""
         if self.now is not None:
-            yield self.now.note(self.leaf.label)
+            yield taken_splits(self.leaf.label, [self.now])
         self.now = None
 
     def in_order(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +192,7 @@ class LinesScan(SplitScan, TextScan):
         rows = self.rows(read)
         for reading in self.readings(batches):
             self.noticed = SplitNotes()
-            yield reading.split.piece, rows.of_split(reading, self.noticed)
+            yield reading.split.piece, rows.of_splits([(reading, self.noticed)])
 
 
 class ColumnScan(Scan):

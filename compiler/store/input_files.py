@@ -28,10 +28,12 @@ from urllib.parse import quote
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, changed_file, is_compressed, size_and_time
+from tracetypes.compiler.connectors.files import stat_of, walk
+from tracetypes.compiler.connectors.packs import FILE
 from tracetypes.compiler.connectors.record_ends import LINES, RowEnds, row_ends
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import TakenSplit
-from tracetypes.compiler.store.known_files import KnownFile, coverage, looks, lost_input, stat_of, walk
+from tracetypes.compiler.runtime.messages import TakenSplits
+from tracetypes.compiler.store.known_files import KnownFile, coverage, looks, lost_input
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
 from tracetypes.compiler.wire.seals import seal, unseal
@@ -43,11 +45,9 @@ LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once, in parts that are not larger if its row groups are not."""
 
 EPOCH = 1 << 30
-"""Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes."""
-
-FILE = 64 << 10
-"""How many bytes of text cost as much as a file by itself, about. So the files of an epoch have a bound, too: of files of a line
-all that an epoch holds in memory and in its commit record grows with their number."""
+"""Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes. A file by
+itself counts (``FILE``), so the number of files has a bound, too: all that an epoch knows of each is in memory, and in its commit
+record."""
 
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
@@ -191,7 +191,7 @@ class InputFiles:
         self.known[path] = KnownFile(size, time, parts, [(start, end, hash) for start, end, hash in splits])
 
     def _plain(self, paths: Iterable[str]) -> list[list[Any]]:
-        return [[path, *attrs.astuple(self.known[path])] for path in paths]
+        return [[path, *self.known[path].plain()] for path in paths]
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Keep the content of commit records that will be removed."""
@@ -384,9 +384,9 @@ class InputFiles:
 
     # ----------------------------------------------------------------------------------------------- commits
 
-    def taken(self, splits: Sequence[TakenSplit]) -> dict[str, Any]:
+    def taken(self, reports: Sequence[TakenSplits]) -> dict[str, Any]:
         """The part of a commit record about the files of a micro-batch, from the reports of tasks."""
-        heads = [{"hash": one.hash, **one.split} for one in splits]
+        heads = [head for one in reports for head in one.splits]
         with self.lock:
             files: dict[str, list[Mapping[str, Any]]] = {}
             for head in heads:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterator, Sequence
-from stat import S_ISREG
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, proof, size_and_time
-from tracetypes.compiler.connectors.files import readable_name
-from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.errors import RunError
 
-__all__ = ["KnownFile", "coverage", "looks", "lost_input", "stat_of", "walk"]
+__all__ = ["KnownFile", "coverage", "looks", "lost_input"]
 
 
 @attrs.define
@@ -27,6 +23,10 @@ class KnownFile:
     time: int
     parts: int
     splits: list[tuple[int, int, str]]
+
+    def plain(self) -> tuple[Any, ...]:
+        """The fields, for a record."""
+        return self.size, self.time, self.parts, self.splits
 
     def is_in(self, path: str, most: int | None = None) -> bool:
         """Whether a file still has what was read. ``most``: compare only this many of the last splits."""
@@ -61,45 +61,6 @@ def lost_input(split: Split, stat: os.stat_result | None, path: str) -> RunError
         f"{size_and_time(split.size, split.changed)}, {now}. Nothing was taken back",
         fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
     )
-
-
-def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A file, or all files below a directory, each once: with its place and the system's data about it."""
-    root = os.path.abspath(path)
-    if not os.path.isdir(root):
-        stat = stat_of(root)
-        if stat is not None:
-            yield root, stat
-        return
-    entered: set[tuple[int, int]] = set()
-    for directory, below, files in os.walk(root, followlinks=True):
-        place = stat_of(directory)
-        if place is None or (place.st_dev, place.st_ino) in entered:
-            below.clear()
-            continue
-        entered.add((place.st_dev, place.st_ino))
-        below[:] = sorted(name for name in below if not is_hidden(name, folder=True))
-        for name in sorted(files):
-            stat = None if is_hidden(name, folder=False) else stat_of(os.path.join(directory, name))
-            if stat is not None and S_ISREG(stat.st_mode):
-                yield readable_name(os.path.join(directory, name)), stat
-
-
-def stat_of(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        fix = _FIXES.get(error.errno or 0, "see the cause")
-        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix=fix) from error
-
-
-_FIXES: Final = {
-    errno.EACCES: "change its permissions",
-    errno.EPERM: "change its permissions",
-    errno.ELOOP: "remove the symbolic link, which leads to itself",
-}
 
 
 def looks(stat: os.stat_result) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class Listings:
         hidden.mkdir()
         for at, share in enumerate(shares):
             file = hidden / f"{at}.jsonl"
-            lines = [attrs.evolve(split, among=len(splits), run=self.run).line() for split in share]
+            lines = [split.line(len(splits), self.run) for split in share]
             write_lines(file, lines if splits or at else [""])  # an empty line: there are no splits
             os.utime(file, (number, number))  # Spark takes them in this order
         return hidden

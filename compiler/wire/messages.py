@@ -30,7 +30,7 @@ from tracetypes.compiler.runtime.messages import (
     Rows,
     SideRows,
     StageProgress,
-    TakenSplit,
+    TakenSplits,
     TextNotes,
     Verified,
 )
@@ -137,8 +137,8 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
             return Kind.METRICS, _json(attrs.asdict(body)), b""
         case Verified():
             return Kind.VERIFIED, _json(attrs.asdict(body)), b""
-        case TakenSplit(reading, hash, split):
-            return Kind.TAKEN, _json({"reading": reading, "hash": hash, **split}), b""
+        case TakenSplits(reading, splits):
+            return Kind.TAKEN, _json({"reading": reading, "splits": splits}), b""
         case TextNotes():
             return Kind.NOTES, _json(attrs.asdict(body)), b""
 
@@ -189,7 +189,7 @@ def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
         case Kind.VERIFIED:
             return Verified(**head)
         case Kind.TAKEN:
-            return TakenSplit(head.pop("reading"), head.pop("hash"), head)
+            return TakenSplits(**head)
         case Kind.NOTES:
             has, before = head["optional"] or (None, None)
             optional = None if has is None or before is None else (tuple(has), tuple(before))

@@ -19,7 +19,9 @@ __all__ = ["VERSION", "checksum", "checksum_of_file", "seal", "seal_bytes", "uns
 VERSION: Final = 1
 """Of what a seal covers, and how."""
 
-_SEAL: Final = re.compile(rb'(?:, )?"seal": "(\d+):([0-9a-f]{8})"\}\s*\Z')
+_SEAL: Final = re.compile(rb'"seal": "(\d+):([0-9a-f]{8})"\}\s*\Z')
+
+_ENCODERS: Final = {ascii: json.JSONEncoder(ensure_ascii=ascii) for ascii in (True, False)}
 
 _HEAD: Final = struct.Struct("<2sHI")
 
@@ -44,17 +46,18 @@ def checksum_of_file(path: Path) -> int:
 
 def seal(content: dict[str, Any], name: str, *, ascii: bool = True) -> str:
     """An object as JSON with its seal. ``name``: of the record. ``ascii``: whether other characters are escaped."""
-    body = json.dumps(content, ensure_ascii=ascii)[:-1]
+    body = _ENCODERS[ascii].encode(content)[:-1]
     return f'{body}{", " if content else ""}"seal": "{VERSION}:{_checked(body.encode("utf-8", "surrogatepass"), name)}"}}'
 
 
 def unseal(data: bytes, name: str) -> dict[str, Any]:
     """The object of :func:`seal`. Raises :class:`ValueError` for anything else."""
-    found = _SEAL.search(data)
+    at = data.rfind(b'"seal": "')
+    found = _SEAL.match(data, at) if at >= 0 else None
     if found is None:
         raise ValueError("it has no checksum at its end" if data.strip(b"\0 \n") else "it is empty")
     _same_version(int(found[1]))
-    body = data[: found.start()]
+    body = data[:at].removesuffix(b", ")
     if _checked(body, name).encode() != found[2]:
         raise ValueError("its checksum differs")
     content = json.loads(body + b"}")

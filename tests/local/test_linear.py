@@ -13,6 +13,7 @@ import pytest
 import tracetypes
 from tracetypes import Dataflow, U, every, json_lines
 from tracetypes.compiler.connectors.file_splits import Split
+from tracetypes.compiler.connectors.packs import FILE
 from tracetypes.compiler.store import input_files
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.stdlib import aggregate, count
@@ -72,6 +73,12 @@ def test_no_function_is_called_more_often_for_each(
     assert not more
 
 
+def test_many_small_files_are_read_together(tmp_path: Path) -> None:
+    """A file has no split, no kernel and no message of its own."""
+    found = calls(tmp_path / "in", files, 400, keyed=True, at_once=None)
+    assert sum(times for name, times in found.items() if name.startswith("kernels.py") and name.endswith("_split")) < 40
+
+
 def test_listings_are_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listings = Listings(tmp_path / "home", 1)
     listings.begin()
@@ -110,7 +117,7 @@ def test_a_restart_reads_a_listing_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_epoch_has_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small they are: what an epoch knows of each is in memory, and in its commit record."""
-    monkeypatch.setattr(input_files, "EPOCH", 10 * input_files.FILE)
+    monkeypatch.setattr(input_files, "EPOCH", 10 * FILE)
     place = tmp_path / "in"
     place.mkdir()
     files(place, 40)
@@ -120,4 +127,4 @@ def test_an_epoch_has_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pyt
     sizes = [len(one.listings.splits(number)) for number in one.listings.numbers()]
     assert sum(sizes) == 40
     assert max(sizes) < 20
-    assert one.weight(1) == sum(input_files.FILE + split.weight for split in one.listings.splits(1))
+    assert one.weight(1) == sum(FILE + split.weight for split in one.listings.splits(1))
