@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tracetypes
@@ -94,6 +96,22 @@ def test_TT226_a_new_run_whose_first_times_have_another_unit(tmp_path: Path) -> 
     with pytest.raises(RunError, match=r'TT226 source .rows.: all of the first 10[01] rows .* declare unit="ms"') as caught:
         outcome(Click, str(tmp_path), files_per_step=1)
     assert 'every(..., unit="ms")' in caught.value.fix
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.csv", "in.parquet"])
+def test_TT226_other_rows_behind_the_first_100_do_not_let_the_run_go_on(tmp_path: Path, name: str) -> None:
+    def written(wild: int) -> str:
+        times = [*(MILLIS + at for at in range(wild)), *range(1000)]
+        if name == "in.parquet":
+            pq.write_table(pa.table({"ts": times}), tmp_path / name)
+        else:
+            lines = (json.dumps({"ts": time}) for time in times) if name == "in.jsonl" else ("ts", *map(str, times))
+            (tmp_path / name).write_text("\n".join(lines))
+        return str(tmp_path / name)
+
+    assert len(outcome(Click, written(99))[0]) == 1000
+    with pytest.raises(RunError, match=r"TT226 source .rows.: all of the first 100 rows .* 1700000000000"):
+        outcome(Click, written(100))
 
 
 @pytest.mark.parametrize("others", [[{"ts": 1}], [{"ts": "x"}]])

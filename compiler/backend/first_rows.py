@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow.compute as pc
 
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, SideRows
+from tracetypes.compiler.runtime.side_rows import ENOUGH, other_unit
 from tracetypes.compiler.store.output_interface import side_rows
-from tracetypes.errors import RunError
 from tracetypes.markers import BEYOND, EventTime
 
 __all__ = ["wild_rows"]
-
-ENOUGH: Final = 100
-"""Rows of a source, after which a run stops if the times of all of them are beyond the years 1 to 9999."""
 
 
 def wild_rows(
@@ -34,15 +31,6 @@ def wild_rows(
         are_wild = counts.get(rows.source) != 0 and pc.all(pc.match_substring(rows.batch.column("reason"), BEYOND)).as_py()
         counts[rows.source] = counts.get(rows.source, 0) + rows.batch.num_rows if are_wild else 0
         if counts[rows.source] >= ENOUGH:
-            raise _wild(rows, counts[rows.source])
+            reason, row = (rows.batch.column(name)[0].as_py() for name in ("reason", "row"))
+            raise other_unit(rows.source, counts[rows.source], row, reason)
     return counts
-
-
-def _wild(rows: SideRows, count: int) -> RunError:
-    reason, row = (rows.batch.column(name)[0].as_py() for name in ("reason", "row"))
-    return RunError(
-        "TT226",
-        f"source {rows.source!r}: all of the first {count:,} rows have times beyond the years 1 to 9999; the first of them is "
-        f"{row[:200]} ({reason})",
-        fix='declare the unit of the times, as every(..., unit="ms"), or correct time=; nothing was committed',
-    )

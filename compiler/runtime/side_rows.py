@@ -14,17 +14,20 @@ import pyarrow.compute as pc
 from tracetypes.compiler.columns.json_text import json_text, json_texts
 from tracetypes.compiler.runtime.chunks import Chunk, LateRows
 from tracetypes.compiler.runtime.messages import Message, Piece, SideRows
+from tracetypes.errors import RunError
 from tracetypes.markers import Marker
 from tracetypes.parsing import Row
 from tracetypes.plain_data import to_plain
 from tracetypes.records import Schema
 
 __all__ = [
+    "ENOUGH",
     "Frontiers",
     "Lateness",
     "SideBuffer",
     "late_rows",
     "lines",
+    "other_unit",
     "placed",
     "reasons",
     "rejected_rows",
@@ -36,8 +39,21 @@ __all__ = [
 ROWS, BYTES = 20_000, 1 << 22
 """Rows of a message at most; characters of rows that came one by one."""
 
+ENOUGH: Final = 100
+"""Rows at the beginning of a source, after which a run stops if the times of all of them are beyond the years 1 to 9999."""
+
 Frontiers: TypeAlias = Mapping[tuple[int, Piece], int]
 """The last marker before each piece of a link."""
+
+
+def other_unit(source: str, count: int, row: str, reason: str) -> RunError:
+    """The error for a source whose first rows all have times beyond the years 1 to 9999. ``row``: the first one."""
+    return RunError(
+        "TT226",
+        f"source {source!r}: all of the first {count:,} rows have times beyond the years 1 to 9999; the first of them is "
+        f"{row[:200]} ({reason})",
+        fix='declare the unit of the times, as every(..., unit="ms"), or correct time=; nothing was committed',
+    )
 
 
 @attrs.define

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain as chained
 from itertools import repeat, takewhile
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -27,12 +28,12 @@ from tracetypes.compiler.runtime.jumps import Leaps
 from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report, time_of
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
-from tracetypes.compiler.runtime.side_rows import SideBuffer
+from tracetypes.compiler.runtime.side_rows import ENOUGH, SideBuffer, other_unit
 from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
-from tracetypes.markers import EventTime
+from tracetypes.markers import BEYOND, EventTime
 from tracetypes.nodes import RowPosition
 from tracetypes.parsing import Row
 from tracetypes.records import UNIT
@@ -43,6 +44,9 @@ __all__ = ["FIRST", "PairBuffer", "SourceKernel", "TakenRow", "passed_over"]
 FIRST = -(2**62)
 """A bound for the block of what comes before the first item of a source with event time."""
 
+
+_FIRST_PIECES: Final = ((0, 0, 0), (1, 0, 0))
+"""Pieces at the beginning of a source: listings are numbered from 1, parts from 0."""
 
 ALL = slice(None)
 
@@ -145,10 +149,25 @@ class SourceKernel:
         if self.verifier is not None:
             self.verifier.start(*piece, part)
         if isinstance(how, EventTime):
+            if before is None and piece in _FIRST_PIECES:
+                rows = self._first_looked_at(rows)
             yield from self._by_time(how, piece, rows, before)
         else:
             yield from self._in_band(piece, rows)
         yield from verified(self.verifier)
+
+    def _first_looked_at(self, rows: Iterable[TakenRow | Chunk]) -> Iterator[TakenRow | Chunk]:
+        """The rows at the beginning of a source. Raises :class:`RunError` ``TT226`` if the times of the first ones have another
+        unit."""
+        rest = iter(rows)
+        first: list[TakenRow] = []
+        for one in rest:
+            if isinstance(one, Chunk) or BEYOND not in one.row.reason:
+                return chained(first, [one], rest)
+            first.append(one)
+            if len(first) == ENOUGH:
+                raise other_unit(self.name, ENOUGH, first[0].show(), first[0].row.reason)
+        return iter(first)
 
     def _by_time(
         self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: Reached
