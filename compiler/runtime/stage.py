@@ -115,9 +115,10 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
 class StageKernel:
     """One stage of a plan; :meth:`step` runs one key group of it."""
 
-    def __init__(self, plan: Plan, stage: Stage) -> None:
+    def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None = None) -> None:
+        """``verifier``: one that other kernels have, too; None for one of its own."""
         self.stage = stage
-        self.verifier = Verifier.of(plan)
+        self.verifier = Verifier.of(plan) if verifier is None else verifier
         groups = KeyGroups(stage.takes.key, 1 if is_straight(plan) else plan.key_groups)
         self.frontier = Frontier(stage, groups)
         self.pipeline = Pipeline(plan, stage, self.verifier)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 import numpy as np
@@ -28,7 +29,7 @@ from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.clocked_source import source_kernel
 from tracetypes.compiler.runtime.messages import Drain, Message, Piece, Reached, Report, RetryEpoch, Rows, StageProgress
 from tracetypes.compiler.runtime.regroup import regrouped
-from tracetypes.compiler.runtime.source import TakenRow
+from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import Verifier
@@ -160,6 +161,22 @@ def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain:
     return answer
 
 
+@final
+class Verifiers:
+    """The verifier of each plan of a run. All kernels have the same one, as in a worker that has all tasks."""
+
+    def __init__(self) -> None:
+        self.plans: list[tuple[Plan, Verifier | None]] = []
+
+    def of(self, plan: Plan) -> Verifier | None:
+        """The verifier of a plan."""
+        for one, verifier in self.plans:
+            if one is plan:
+                return verifier
+        self.plans.append((plan, Verifier.of(plan)))
+        return self.plans[-1][1]
+
+
 @attrs.frozen
 class ChannelStep:
     """What one step of a segment puts into its channel."""
@@ -197,7 +214,7 @@ def _run(
     crashes: Collection[int] = (),
 ) -> tuple[Answer, list[ChannelStep]]:
     plan, left = plans[0], list(plans[1:])
-    collector = Collector(plan)
+    collector, verifiers = Collector(plan), Verifiers()
     states: dict[tuple[int, int], bytes] = {}
     brought = {c.name: _cut(list(channels[c.name]), chance.randint(1, steps), chance) for c in plan.channels}
     channel_steps: list[ChannelStep] = []
@@ -213,11 +230,11 @@ def _run(
         come = {name: parts[number] if number < len(parts) else [] for name, parts in brought.items()}
         if number in crashes:
             lost = Collector(plan, newest=dict(collector.newest))
-            _step(plan, sliced, come, number, dict(states), lost, chance, drained=False)
-        channel_steps.append(_step(plan, sliced, come, number, states, collector, chance, drained=False))
+            _step(plan, sliced, come, number, dict(states), lost, verifiers, chance, drained=False)
+        channel_steps.append(_step(plan, sliced, come, number, states, collector, verifiers, chance, drained=False))
     plan = collector.plan = _followed_by(plan, left[0], states) if left else plan
     if drain:
-        channel_steps.append(_step(plan, {}, {}, 10**6, states, collector, chance, drained=True))
+        channel_steps.append(_step(plan, {}, {}, 10**6, states, collector, verifiers, chance, drained=True))
     return collector.answer(plan.region.stream), channel_steps
 
 
@@ -242,6 +259,7 @@ def _step(
     number: int,
     states: dict[tuple[int, int], bytes],
     collector: Collector,
+    verifiers: Verifiers,
     chance: random.Random,
     *,
     drained: bool,
@@ -257,12 +275,13 @@ def _step(
                 for link in links(stage.region):
                     if isinstance(link, SourceLink):
                         parts = sliced.get(link.leaf.label, [])
+                        begin = partial(source_kernel, stage, link, plan.key_groups, verifier=verifiers.of(plan))
                         for part in range(len(parts)):
-                            read = _read(plan, stage.number, link, parts, part, number, collector, before, chance)
+                            read = _read(begin, link, parts, part, number, collector, before, chance)
                             waiting[stage.number].extend(read)
                     elif isinstance(link, ChannelLink):
                         for one in come.get(link.leaf.name, ()):
-                            receiver = ChannelKernel(stage, link, plan.key_groups, Verifier.of(plan))
+                            receiver = ChannelKernel(stage, link, plan.key_groups, verifiers.of(plan))
                             waiting[stage.number].extend(receiver.markers(one.markers, one.complete, one.silence))
                             for table in one.rows:
                                 waiting[stage.number].extend(receiver.rows(table))
@@ -271,10 +290,10 @@ def _step(
                     messages += [Message(group, Drain()) for group in range(plan.key_groups)]
                 chance.shuffle(messages)
                 groups = sorted({m.group for m in messages}, key=lambda _: chance.random())
-                kernel = StageKernel(plan, stage)
+                kernel = StageKernel(plan, stage, verifiers.of(plan))
                 for group in groups:
                     if chance.random() < 0.5:  # a worker runs several groups with one kernel
-                        kernel = StageKernel(plan, stage)
+                        kernel = StageKernel(plan, stage, verifiers.of(plan))
                     state: StageState = (
                         loads(attempt[stage.number, group]) if (stage.number, group) in attempt else kernel.fresh()
                     )
@@ -307,8 +326,7 @@ def _target(plan: Plan, number: int) -> int | None:
 
 
 def _read(
-    plan: Plan,
-    stage: int,
+    new_kernel: Callable[[], SourceKernel],
     link: SourceLink,
     parts: list[list[list[Any]]],
     part: int,
@@ -325,14 +343,13 @@ def _read(
     come: Reached = newest[part] if part < len(newest) else None
     for at, rows in enumerate(parts[part]):
         place = (number, part, at)
-        kernel = source_kernel(plan.stages[stage], link, plan.key_groups, verifier=Verifier.of(plan))
         frontiers = before.get(link.leaf.label, {})
         earlier = frontiers[place] if place in frontiers and not link.leaf.has_clock else come
         idle = any(row is IDLE for row in rows)
         rows = [row for row in rows if row is not IDLE]
         source_rows = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(source_rows, link.leaf.items, chance) if columnar and chance.random() < 0.5 else source_rows
-        sent = list(kernel.piece(place, some, earlier, part, len(parts), idle))
+        sent = list(new_kernel().piece(place, some, earlier, part, len(parts), idle))
         messages.extend(sent)
         if link.leaf.has_clock:  # whose pieces are read one after the other
             report = next(message.body for message in sent if isinstance(message.body, Report))
