@@ -1,10 +1,15 @@
 """Topics, on the local backend, with small splits: in each epoch several of a partition."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.local.test_types_and_formats import POSITIONS, all_kinds, moved
+from tests.local.test_types_and_formats import differences as lost
+from tests.local.test_types_and_formats import read as read_back
 from tests.spark.broker import Broker
 from tests.spark.support import differences
 from tests.spark.test_kafka import *  # noqa: F403
@@ -63,3 +68,15 @@ def test_a_backlog_is_read_in_small_splits_and_epochs(
         mine = sorted(set((start, until) for at, start, until in ranges if at == partition))
         assert [offset for start, until in mine for offset in range(start, until)] == list(range(count))
         assert max(until - start for start, until in mine) == 12
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_source_reads_the_values_that_a_sink_sent(broker: Broker, tmp_path: Path, position: str) -> None:
+    """Of each type, in each position, at its edges."""
+    record, rows = all_kinds(position)
+    topic = broker.create(f"types-{position}", 2)
+    more: Any = {what: str(tmp_path / what) for what in ("checkpoint", "late", "rejects")}
+    moved(record, rows, topic, **more)
+    found, result = read_back(record, topic)
+    assert not result.rejected_rows
+    assert not lost(rows, found)

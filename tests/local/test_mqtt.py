@@ -15,6 +15,7 @@ import pytest
 
 import tracetypes
 from tests.local.test_streams import COUNTS, Click, Crash, clicks, totals
+from tests.local.test_types_and_formats import POSITIONS, all_kinds, differences, flow_of, moved
 from tracetypes import RunError, UsageError
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.local.log import LocalLog
@@ -142,6 +143,22 @@ def test_a_sink_publishes_a_message_for_each_row(tmp_path: Path, broker: int) ->
     client.disconnect()
     client.loop_stop()
     assert len(heard) == len(COUNTS)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_source_reads_the_values_that_a_sink_published(tmp_path: Path, broker: int, position: str) -> None:
+    """Of each type, in each position, at its edges."""
+    record, rows = all_kinds(position)
+    topic = f"mqtt://127.0.0.1:{broker}/types/{position}"
+    found: list[Any] = []
+    source: Any = {"rows": f"{topic}?client={position}"}
+    run = tracetypes.start(flow_of(record, None), source, {"out": found}, backend="local", follow=False)
+    time.sleep(1)  # until the broker knows the subscriber
+    more: Any = {what: str(tmp_path / what) for what in ("checkpoint", "late", "rejects")}
+    moved(record, rows, topic, **more)
+    wait(run, len(rows))
+    assert not run.drain().rejected_rows
+    assert not differences(rows, sorted(found, key=lambda row: row.at))
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

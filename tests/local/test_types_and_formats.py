@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
+import socket
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tracetypes
+from tests.local.test_streams import server
 from tracetypes import Dataflow, U, UInt64, Unit, csv, decimal, every, json_lines, parquet
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.formats import Format
@@ -152,6 +154,37 @@ def test_what_a_sink_wrote_a_source_reads(tmp_path_factory: pytest.TempPathFacto
         assert not (lost := differences(rows, found)), (ending, lost)
 
 
+def all_kinds(position: str, kinds: Sequence[str] = tuple(KINDS)) -> tuple[type[Any], list[Any]]:
+    """A record with a field of each type in a position, and rows with the edges of each."""
+    types = {name: POSITIONS[position](KINDS[name][0]) for name in kinds}
+    columns = {name: in_position(position, kind, KINDS[name][1]) for name, kind in types.items()}
+    record, count = record_of(types), max(map(len, columns.values()))
+    return record, [record(*(values[at % len(values)] for values in columns.values()), at) for at in range(count)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_socket_brings_what_a_sink_wrote(tmp_path: Path, ending: str, position: str) -> None:
+    """Line by line, however the lines are cut."""
+    if ending == "csv" and position in ("list", "record"):
+        return
+    record, rows = all_kinds(position)
+    more = {what: str(tmp_path / what) for what in ("checkpoint", "late", "rejects")}
+    moved(record, rows, str(tmp_path / "out"), FORMATS[ending], **more)
+    texts = [file.read_bytes() for file in sorted((tmp_path / "out").glob(f"*.{ending}"))]
+    header = texts[0].splitlines(keepends=True)[0] if ending == "csv" else b""
+    text = header + b"".join(one.removeprefix(header) for one in texts)
+
+    def talk(client: socket.socket) -> None:
+        for at in range(0, len(text), 1009):
+            client.sendall(text[at : at + 1009])
+
+    with server(talk) as address:
+        found, result = read(record, address, FORMATS[ending])
+    assert not result.rejected_rows
+    assert not differences(rows, found)
+
+
 # ------------------------------------------------------------------------------------------------ other writers and readers
 
 IN_DUCKDB: Final = {
@@ -172,10 +205,7 @@ IN_DUCKDB: Final = {
 
 def rows_at_the_edges(*, optional: bool) -> tuple[type[Any], list[Any]]:
     """A record with a field of each type that DuckDB has, and rows with the edges of each."""
-    kinds = {name: POSITIONS["optional"](KINDS[name][0]) if optional else KINDS[name][0] for name in IN_DUCKDB}
-    edges = {name: [*KINDS[name][1], None] if optional else KINDS[name][1] for name in IN_DUCKDB}
-    record, count = record_of(kinds), max(map(len, edges.values()))
-    return record, [record(*(one[at % len(one)] for one in edges.values()), at) for at in range(count)]
+    return all_kinds("optional" if optional else "bare", tuple(IN_DUCKDB))
 
 
 def plain(value: Any) -> Any:
@@ -217,15 +247,30 @@ def test_duckdb_reads_what_a_sink_wrote(tmp_path: Path, ending: str, optional: b
     assert list(map(in_text, found)) == [in_text([getattr(row, name) for name in names]) for row in rows]
 
 
+def table_of(rows: Sequence[Any]) -> pa.Table:
+    """Rows of the types that DuckDB has."""
+    types = {name: arrow_type(schema_of(KINDS[name][0])) for name in IN_DUCKDB}
+    columns = {name: pa.array([plain(getattr(row, name)) for row in rows], type) for name, type in types.items()}
+    return pa.table({**columns, "at": pa.array([row.at for row in rows])})
+
+
+def read_as_written(rows: Sequence[Any], place: Any, format: Format | None) -> None:
+    """No row is missing, and none has another value."""
+    found: list[Any] = []
+    result = moved(type(rows[0]), place, found, format)
+    of_at = {row.at: row for row in rows}
+    assert len(found) + sum(result.rejects.values()) == len(rows)
+    lost = differences([of_at[row.at] for row in found], found)
+    assert not lost
+    assert len(found) > len(rows) // 2, result.rejected_rows[:3]
+
+
 @pytest.mark.parametrize("writer", ["duckdb.jsonl", "duckdb.csv", "duckdb.parquet", "pandas.parquet", "arrow"])
 @pytest.mark.parametrize("optional", [False, True])
 def test_what_others_wrote_is_read_as_they_wrote_it(tmp_path: Path, writer: str, optional: bool) -> None:
-    """No row is missing, and none has another value."""
-    record, rows = rows_at_the_edges(optional=optional)
-    kinds = {name: KINDS[name][0] for name in IN_DUCKDB}
-    types = {name: arrow_type(schema_of(kind)) for name, kind in kinds.items()}
-    columns = {name: pa.array([plain(getattr(row, name)) for row in rows], type) for name, type in types.items()}
-    table = pa.table({**columns, "at": pa.array([row.at for row in rows])})
+    """Spark is another one (tests/spark/test_field_types.py)."""
+    _, rows = rows_at_the_edges(optional=optional)
+    table = table_of(rows)
     name, _, ending = writer.partition(".")
     place: Any = str(tmp_path / f"in.{ending}")
     match name:
@@ -239,11 +284,4 @@ def test_what_others_wrote_is_read_as_they_wrote_it(tmp_path: Path, writer: str,
             table.to_pandas(types_mapper=pd.ArrowDtype).to_parquet(place)
         case _:
             place = table
-    found: list[Any] = []
-    format = FORMATS.get(ending)
-    result = moved(record, place, found, format)
-    of_at = {row.at: row for row in rows}
-    assert len(found) + sum(result.rejects.values()) == len(rows)
-    lost = differences([of_at[row.at] for row in found], found)
-    assert not lost
-    assert len(found) > len(rows) // 2, result.rejected_rows[:3]
+    read_as_written(rows, place, FORMATS.get(ending))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.local.test_types_and_formats import FORMATS, read_as_written, rows_at_the_edges, table_of
 from tests.spark.support import defined, differences
 from tests.strategies import Hue, Money
 from tests.test_field_types import FLOWS, ROWS, SALE, Sale
@@ -39,6 +40,7 @@ class Price:
     hue: Hue
 
 
+MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 LINES = [json.dumps(to_plain(SALE, sale)) for sale in ROWS]
 WRONG: dict[str, list[Any]] = {
     "size": [-1, 2**64, 1.5, "1"],
@@ -187,3 +189,20 @@ def test_files_that_Spark_reads(spark: SparkSession, tmp_path: Path, monkeypatch
     assert differences(checked, answer, defined(checked, {"prices": lines})) == []
     with pytest.raises(RunError, match="Spark does not read the unsigned integers of 'size'"):
         collect(spark, plan(copies(rows_of), key_groups=2), {"sales": written(tmp_path / "sales.parquet")})
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_what_spark_wrote_is_read_as_it_wrote_it(spark: SparkSession, tmp_path: Path, ending: str) -> None:
+    """Each type at its edges, and None. In CSV only if it was asked to quote as RFC 4180 says, and not to cut blanks off."""
+    _, rows = rows_at_the_edges(optional=True)
+    pq.write_table(table_of(rows), tmp_path / "rows.parquet")
+    out = spark.read.parquet(str(tmp_path / "rows.parquet")).coalesce(1).write.option("timestampFormat", MICROS)
+    place = str(tmp_path / "out")
+    match ending:
+        case "jsonl":
+            out.json(place)
+        case "csv":
+            out.csv(place, header=True, escape='"', ignoreLeadingWhiteSpace=False, ignoreTrailingWhiteSpace=False)
+        case _:
+            out.parquet(place)
+    read_as_written(rows, place, FORMATS[ending])
