@@ -92,7 +92,7 @@ def test_packs_are_all_splits_in_order_and_small(sizes: list[int], tasks: int) -
     splits = [Split(1, str(rank), rank, size, 1, 0, size) for rank, size in enumerate(sizes)]
     made = list(packs.packs(splits, tasks))
     assert [split for pack in made for split in pack] == splits
-    weights = [sum(packs.FILE + split.weight for split in pack) for pack in made]
+    weights = [sum(packs.OPEN + split.weight for split in pack) for pack in made]
     for pack, weight in zip(made, weights, strict=True):
         assert pack
         assert len(pack) == 1 or weight <= packs.LARGEST

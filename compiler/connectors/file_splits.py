@@ -1,8 +1,8 @@
 """Source splits of local files: what a task reads, how it reads it, and a hash of what it read.
 
 The driver lists files, and a split says which part of a file a task reads: bytes of text between two ends of lines, or
-some row groups of a Parquet file. Before and after reading, a task compares the file with what the driver saw. It
-computes a hash while it reads. So a run knows what it has read, and names a file that changes meanwhile.
+some row groups of a Parquet file. A task computes a hash while it reads; behind it, or when something goes wrong, it compares the
+file with what the driver saw. So a run knows what it has read, and names a file that changes meanwhile.
 """
 
 from __future__ import annotations
@@ -198,10 +198,9 @@ class Reading:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """A context in which the file must stay as it is. Raises :class:`RunError` ``TT230``, and ``TT208`` if it
-        cannot be read."""
+        """A context in which the file is read: it must still be as it is when all was read. Raises :class:`RunError` ``TT230``,
+        and ``TT208`` if it cannot be read."""
         try:
-            self.check()
             yield
             self.check()
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:

@@ -26,19 +26,21 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 def by_name(path: str) -> Any:
     """What sorts paths as people do: a directory after the other, and numbers in names as numbers (``part-2``, ``part-10``)."""
     folder, name = os.path.split(path)
-    return [*_parts(folder), _part(name)], path
+    return (*_parts(folder), _part(name)), path
 
 
 @lru_cache(maxsize=16)
-def _parts(folder: str) -> list[list[tuple[int, int]]]:
-    return list(map(_part, PurePath(folder).parts))
+def _parts(folder: str) -> tuple[tuple[str | int, ...], ...]:
+    return tuple(map(_part, PurePath(folder).parts))
 
 
-def _part(name: str) -> list[tuple[int, int]]:
-    return [(ord("0"), int(some)) if some[0] in "0123456789" else (ord(some), 0) for some in _RUNS.findall(name)]
+def _part(name: str) -> tuple[str | int, ...]:
+    """Texts and numbers in turn. The text before a number ends with a digit, as the name does there."""
+    texts = _NUMBER.split(name)
+    return *(some for at in range(0, len(texts) - 1, 2) for some in (f"{texts[at]}0", int(texts[at + 1]))), texts[-1]
 
 
-_RUNS: Final = re.compile("[0-9]+|[^0-9]")
+_NUMBER: Final = re.compile("([0-9]+)")
 
 
 def readable_name(path: str) -> str:

@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 from tracetypes.compiler.connectors.file_splits import Split
 
-__all__ = ["FILE", "Pack", "packs"]
+__all__ = ["Pack", "packs"]
 
 Pack: TypeAlias = tuple[Split, ...]
 
-FILE: Final = 64 << 10
-"""How many bytes of text cost as much as a file by itself, about."""
+OPEN: Final = 16 << 10
+"""How many bytes of text take as long as a file by itself, about."""
 
 LARGEST: Final = 4 << 20
 """Bytes of a pack at most, unless one split has more; a file by itself counts, too."""
@@ -29,12 +29,12 @@ TURNS: Final = 4
 def packs(splits: Sequence[Split], tasks: int) -> Iterator[Pack]:
     """The splits of a listing, in the order of the source, as packs. ``tasks``: how many read at once. The same splits give the
     same packs."""
-    total = sum(FILE + split.weight for split in splits)
+    total = sum(OPEN + split.weight for split in splits)
     most = min(LARGEST, total // (TURNS * tasks))
     some: list[Split] = []
     size = 0
     for split in splits:
-        more = FILE + split.weight
+        more = OPEN + split.weight
         if some and size + more > most:
             yield tuple(some)
             some, size = [], 0

@@ -80,7 +80,7 @@ class FileInput(Input):
     ) -> None:
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
         self.source_files = SourceFiles(leaf, path, order, self.is_listed)
-        self.names, self.format = self.source_files.names, self.source_files.format
+        self.format = self.source_files.format
         if not self.is_listed and isinstance(self.format, Csv) and self.format.encoding != "utf-8":
             raise RunError(
                 "TT402",
@@ -101,7 +101,7 @@ class FileInput(Input):
     @property
     def waiting(self) -> tuple[int | None, set[str]] | None:
         """All files, if Spark lists them."""
-        return None if self.is_listed else (self.files_per_step, {os.path.abspath(name) for name in self.names})
+        return None if self.is_listed else (self.files_per_step, {os.path.abspath(name) for name in self.source_files.names})
 
     def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files, if the driver lists them."""
@@ -178,7 +178,7 @@ class FileInput(Input):
 
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""
-        if not self.names:
+        if not self.source_files.names:
             return StructType([StructField(name, _spark_type(schema)) for name, schema in self.leaf.layout.columns])
         try:
             return self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema

@@ -20,7 +20,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -29,11 +30,10 @@ import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, changed_file, is_compressed, size_and_time
 from tracetypes.compiler.connectors.files import stat_of, walk
-from tracetypes.compiler.connectors.packs import FILE
 from tracetypes.compiler.connectors.record_ends import LINES, RowEnds, row_ends
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplits
-from tracetypes.compiler.store.known_files import KnownFile, coverage, looks, lost_input
+from tracetypes.compiler.store.known_files import KnownFile, KnownFiles, coverage, looks, lost_input
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
 from tracetypes.compiler.wire.seals import seal, unseal
@@ -45,15 +45,18 @@ LARGE = 256 << 20
 """Bytes from which a Parquet file is read by several tasks at once, in parts that are not larger if its row groups are not."""
 
 EPOCH = 1 << 30
-"""Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes. A file by
-itself counts (``FILE``), so the number of files has a bound, too: all that an epoch knows of each is in memory, and in its commit
-record."""
+"""Bytes of text for each task that an epoch takes at most, if not told otherwise: what a crash may cost is minutes."""
+
+FILE = 64 << 10
+"""Bytes of text as which a file by itself counts there. So the files of an epoch have a bound, too: all that it knows of each is
+in memory, and in its commit record."""
 
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
 
-New: TypeAlias = tuple[str, os.stat_result, int, int]
-"""A file, or new lines of one: path, what the system says, the first byte, and how many bytes from there are doubtful."""
+New: TypeAlias = tuple[str, int, int, int, int]
+"""A file, or new lines of one: path, size and time, the first byte, and how many bytes from there are doubtful. There may be
+millions."""
 
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
@@ -85,7 +88,7 @@ class InputFiles:
     place: Callable[[str, int], Any] = by_time
     ends: RowEnds = LINES
     run: str = ""
-    known: dict[str, KnownFile] = attrs.field(init=False, factory=dict)
+    known: KnownFiles = attrs.field(init=False, factory=KnownFiles)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
     seen: dict[str, tuple[int, int]] = attrs.field(init=False, factory=dict)
@@ -191,7 +194,7 @@ class InputFiles:
         self.known[path] = KnownFile(size, time, parts, [(start, end, hash) for start, end, hash in splits])
 
     def _plain(self, paths: Iterable[str]) -> list[list[Any]]:
-        return [[path, *self.known[path].plain()] for path in paths]
+        return list(map(self.known.plain, paths))
 
     def keep(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Keep the content of commit records that will be removed."""
@@ -228,7 +231,7 @@ class InputFiles:
             elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
                 first = min(mine, key=lambda split: split.start)
                 if not first.start or self._compared(path, stat, self.known[path]) is not None:
-                    now = self._split((number, first.rank), (path, stat, first.start, first.doubtful), LARGEST)
+                    now = self._split((number, first.rank), (path, *looks(stat), first.start, first.doubtful), LARGEST)
                     again += mine if coverage(mine) == coverage(now) else now
         if again != splits:
             self.listings.swap(number, again)
@@ -245,7 +248,7 @@ class InputFiles:
             if not self.appended:
                 raise changed_file(path, was, now)
             after = self.ends.after(path, sorted((split.start, split.end) for split in mine))
-            more = self._split((self.last + 1, 0), (path, stat, *(after or (end, 0))), LARGEST)
+            more = self._split((self.last + 1, 0), (path, *looks(stat), *(after or (end, 0))), LARGEST)
             if more and after is None:
                 raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
@@ -276,9 +279,9 @@ class InputFiles:
     def look(self) -> None:
         """Publish new files and lines. Raises :class:`RunError` ``TT230`` if a known file has changed."""
         with self.lock:
-            new = sorted(self._new(), key=lambda one: self.place(one[0], one[1].st_mtime_ns))
+            new = sorted(self._new(), key=lambda one: self.place(one[0], one[2]))
             for some in self._cut(new):
-                total = sum(stat.st_size - start for _, stat, start, _ in some)
+                total = sum(size - start for _, size, _, start, _ in some)
                 most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
                 place = self.last + 1
                 splits = [one for rank, new in enumerate(some) for one in self._split((place, rank), new, most)]
@@ -304,8 +307,8 @@ class InputFiles:
 
     def _weight(self, file: New) -> int:
         """Bytes of text, about."""
-        path, stat, start, _ = file
-        return FILE + (stat.st_size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
+        path, size, _, start, _ = file
+        return FILE + (size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
 
     def unread(self) -> str | None:
         """A file that :meth:`look` would publish, or None. Raises the same errors."""
@@ -317,19 +320,20 @@ class InputFiles:
         new: list[New] = []
         touched: list[str] = []
         for path, stat in walk(self.path):
-            known = self.known.get(path)
-            if path in self.pending or self.seen.get(path) == looks(stat):
+            before, now = self.known.looks(path), looks(stat)
+            if path in self.pending or self.seen.get(path) == now:
                 continue
-            if known is None:
-                new.append((path, stat, 0, 0))
-            elif looks(stat) != (known.size, known.time):
+            if before is None:
+                new.append((path, *now, 0, 0))
+            elif before != now:
+                known = self.known[path]
                 after = self._compared(path, stat, known)
                 if after is not None:
-                    new.append((path, stat, *after))
+                    new.append((path, *now, *after))
                 elif stat.st_size == known.size:
-                    known.time = stat.st_mtime_ns
+                    self.known[path] = attrs.evolve(known, time=stat.st_mtime_ns)
                     touched.append(path)
-                self.seen[path] = looks(stat)
+                self.seen[path] = now
         self.keep([{"files": self._plain(touched)}])
         return new
 
@@ -350,8 +354,10 @@ class InputFiles:
             return None
         if stat.st_size < known.size or not self.appended or not self._may_grow(path):
             raise changed_file(path, was, now)
-        if not known.begins(path, proved=path in self.proved):
+        begun = known.begun(path, proved=path in self.proved)
+        if begun is None:
             raise changed_file(path, was, now, more=", and does not begin with what it was")
+        self.known[path] = begun
         self.proved.add(path)
         after = self.ends.after(path, [(start, end) for start, end, _ in known.splits])
         if after is None:
@@ -364,16 +370,16 @@ class InputFiles:
 
     def _split(self, place: tuple[int, int], file: New, most: int) -> list[Split]:
         """The splits of a file, or of new lines of one. ``place``: a listing, and the number of the file in it."""
-        (number, rank), (path, stat, start, doubtful) = place, file
-        one = Split(number, path, rank, stat.st_size, stat.st_mtime_ns, start, stat.st_size, doubtful=doubtful)
+        (number, rank), (path, size, changed, start, doubtful) = place, file
+        one = Split(number, path, rank, size, changed, start, size, doubtful=doubtful)
         if not self.is_text:
-            parts = max(self.tasks, -(-stat.st_size // LARGE)) if stat.st_size > LARGE else 1
+            parts = max(self.tasks, -(-size // LARGE)) if size > LARGE else 1
             return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]
         if not self._may_grow(path):
             return [one]
         try:
             if self.appended:
-                end = self.ends.last(path, start, stat.st_size) if self.follows else stat.st_size
+                end = self.ends.last(path, start, size) if self.follows else size
                 one = attrs.evolve(one, grows=True, end=end)
                 if end == start:
                     return []
@@ -386,21 +392,22 @@ class InputFiles:
 
     def taken(self, reports: Sequence[TakenSplits]) -> dict[str, Any]:
         """The part of a commit record about the files of a micro-batch, from the reports of tasks."""
-        heads = [head for one in reports for head in one.splits]
+        heads = sorted((head for one in reports for head in one.splits), key=itemgetter("path", "start", "end"))
+        paths: list[str] = []
         with self.lock:
-            files: dict[str, list[Mapping[str, Any]]] = {}
-            for head in heads:
-                files.setdefault(head["path"], []).append(head)
-            for path, mine in files.items():
-                new = sorted((head["start"], head["end"], head["hash"]) for head in mine)
-                before = self.known[path].splits if path in self.known and new[0][0] and not mine[0]["parts"] else []
-                about = mine[0]
-                size = max(head["end"] for head in mine) if about["grows"] else about["size"]
+            for path, some in groupby(heads, itemgetter("path")):
+                about, *more = some
+                end = more[-1]["end"] if more else about["end"]
+                new = [(head["start"], head["end"], head["hash"]) for head in (about, *more)]
+                before = self.known[path].splits if about["start"] and not about["parts"] and path in self.known else ()
+                size = end if about["grows"] else about["size"]
                 self.known[path] = KnownFile(size, about["changed"], about["parts"], [*before, *new])
                 self.seen.pop(path, None)
-                self.proved.update([path] if not before else [])
+                if not before:
+                    self.proved.add(path)
+                paths.append(path)
             listing = max((head["listing"] for head in heads), default=self.done)
-            return {"listing": listing, "files": self._plain(files), "known": len(self.known)}
+            return {"listing": listing, "files": self._plain(paths), "known": len(self.known)}
 
     def committed(self, about: Mapping[str, Any]) -> None:
         """Note that a micro-batch has been committed. What the one before it has read is no longer needed."""

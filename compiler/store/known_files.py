@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, final
 
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, proof, size_and_time
 from tracetypes.errors import RunError
 
-__all__ = ["KnownFile", "coverage", "looks", "lost_input"]
+__all__ = ["KnownFile", "KnownFiles", "coverage", "looks", "lost_input"]
 
 
-@attrs.define
+Taken: TypeAlias = tuple[int, int, str]
+"""Start, end and hash of a split."""
+
+
+@attrs.frozen
 class KnownFile:
-    """A file that was read, with its size and time then. ``parts`` as in a split. ``splits``: start, end and hash of
-    each."""
+    """A file that was read, with its size and time then. ``parts`` as in a split. ``splits``: all that were read."""
 
     size: int
     time: int
     parts: int
-    splits: list[tuple[int, int, str]]
-
-    def plain(self) -> tuple[Any, ...]:
-        """The fields, for a record."""
-        return self.size, self.time, self.parts, self.splits
+    splits: Sequence[Taken]
 
     def is_in(self, path: str, most: int | None = None) -> bool:
         """Whether a file still has what was read. ``most``: compare only this many of the last splits."""
@@ -36,8 +35,8 @@ class KnownFile:
         except (OSError, EOFError):
             return False
 
-    def begins(self, path: str, *, proved: bool) -> bool:
-        """Whether a longer file begins with what was read. A run compares all of it once, and once that is ``proved``
+    def begun(self, path: str, *, proved: bool) -> KnownFile | None:
+        """The same file if a longer one begins with what was read. A run compares all of it once, and once that is ``proved``
         only the last splits. It joins splits of equal size, so that few are kept, and reads a growing file again
         only as often as the logarithm of its size."""
         sizes = [end - start for start, end, _ in self.splits]
@@ -45,11 +44,44 @@ class KnownFile:
         while most < len(sizes) and sizes[-most - 1] <= sum(sizes[-most:]):
             most += 1
         if not self.is_in(path, most if proved else None):
-            return False
-        if most > 1:
-            start, end = self.splits[-most][0], self.splits[-1][1]
-            self.splits[-most:] = [(start, end, proof(path, 0, start, end))]
-        return True
+            return None
+        if most == 1:
+            return self
+        start, end = self.splits[-most][0], self.splits[-1][1]
+        return attrs.evolve(self, splits=[*self.splits[:-most], (start, end, proof(path, 0, start, end))])
+
+
+@final
+class KnownFiles:
+    """What was read, by path. There may be millions, so they are tuples of plain values: small, and nothing that Python's cycle
+    collector walks."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, tuple[int, int, int, tuple[Taken, ...]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._fields
+
+    def __getitem__(self, path: str) -> KnownFile:
+        return KnownFile(*self._fields[path])
+
+    def __setitem__(self, path: str, file: KnownFile) -> None:
+        self._fields[path] = file.size, file.time, file.parts, tuple(file.splits)
+
+    def looks(self, path: str) -> tuple[int, int] | None:
+        """Size and time of a file; None if it was not read."""
+        fields = self._fields.get(path)
+        return None if fields is None else fields[:2]
+
+    def plain(self, path: str) -> list[Any]:
+        """A file as plain values, for a record."""
+        return [path, *self._fields[path]]
 
 
 def lost_input(split: Split, stat: os.stat_result | None, path: str) -> RunError:

@@ -29,6 +29,8 @@ class Listings:
     run: str = ""
     _known: list[int] = attrs.field(init=False, factory=list, eq=False, repr=False)
     """The numbers of those that are there, since :meth:`begin`: epochs ask for them, and there may be many."""
+    _recent: dict[int, list[Split]] = attrs.field(init=False, factory=dict, eq=False, repr=False)
+    """What one of them names, which is asked for several times."""
 
     @property
     def path(self) -> Path:
@@ -54,6 +56,12 @@ class Listings:
 
     def splits(self, number: int) -> list[Split]:
         """What one names."""
+        if number not in self._recent:
+            self._recent.clear()
+            self._recent[number] = self._read(number)
+        return self._recent[number].copy()
+
+    def _read(self, number: int) -> list[Split]:
         place = self.place(number)
         try:
             lines = [line for file in sorted(place.iterdir()) for line in file.read_bytes().splitlines()]
@@ -70,6 +78,8 @@ class Listings:
         """Write a new one."""
         os.rename(self._hidden(number, splits, self.tasks), self.place(number))
         insort(self._known, number)
+        if not self._recent:
+            self._recent[number] = list(splits)
 
     def swap(self, number: int, splits: Sequence[Split]) -> None:
         """Write one again, with as many files."""
@@ -83,10 +93,12 @@ class Listings:
     def remove(self, number: int) -> None:
         """Remove one, which is committed."""
         shutil.rmtree(self.place(number))
+        self._recent.pop(number, None)
         del self._known[bisect_left(self._known, number)]
 
     def _swap(self, number: int, splits: Sequence[Split], tasks: int) -> None:
         """Write one again. Whoever is killed here is mended by the next start."""
+        self._recent.pop(number, None)
         os.rename(self._hidden(number, splits, tasks), self.home / f"for-{number}")
         os.rename(self.place(number), self.home / f"old-{number}")
         self._mend()

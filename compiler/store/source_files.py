@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.connectors.csv_header import header_of
-from tracetypes.compiler.connectors.files import Order, by_name, files_of
+from tracetypes.compiler.connectors.files import Order, by_name, files_of, is_there
 from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.least_time import least_time
 from tracetypes.compiler.connectors.parquet import check_file, open_parquet
@@ -18,7 +19,7 @@ from tracetypes.compiler.connectors.record_ends import row_ends
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, Parquet, format_of
+from tracetypes.formats import Csv, Format, Kafka, Parquet, format_of
 from tracetypes.parsing import header_problem
 
 __all__ = ["SourceFiles"]
@@ -33,27 +34,34 @@ class SourceFiles:
     path: str
     order: Order = "modified"
     is_listed: bool = True
-    names: list[str] = attrs.field(init=False)
     least: dict[tuple[str, int], int | None] = attrs.field(init=False, factory=dict)
     """The least times that are known, by path and modification time: a source may be read several times."""
     format: Format = attrs.field(init=False)
     header: Sequence[str] | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.names = files_of(self.leaf.source.name, self.path)
-        if self.order != "modified" and self.is_listed:
-            self.names.sort(key=by_name)
+        if "://" not in self.path:
+            is_there(self.leaf.source.name, self.path)
         self.format = self._format()
         self.header = self._header()
 
+    @cached_property
+    def names(self) -> list[str]:
+        """Those that are there, in order. A run whose format is declared may never ask for them."""
+        names = files_of(self.leaf.source.name, self.path)
+        return names if self.order == "modified" or not self.is_listed else sorted(names, key=by_name)
+
     def _format(self) -> Format:
-        if not self.names and self.leaf.source.format is None:
+        declared = self.leaf.source.format
+        if declared is not None and not isinstance(declared, Kafka):
+            return declared
+        if not self.names and declared is None:
             raise RunError(
                 "TT207",
                 f"{self.path} holds no files yet, so their format is unknown",
                 fix="declare format=csv(...), json_lines() or parquet() at the source",
             )
-        return format_of(self.names[0] if self.names else self.path, self.leaf.source.format)
+        return format_of(self.names[0] if self.names else self.path, declared)
 
     def _header(self) -> Sequence[str] | None:
         if not isinstance(self.format, Csv) or self.format.columns is not None:

@@ -13,7 +13,6 @@ import pytest
 import tracetypes
 from tracetypes import Dataflow, U, every, json_lines
 from tracetypes.compiler.connectors.file_splits import Split
-from tracetypes.compiler.connectors.packs import FILE
 from tracetypes.compiler.store import input_files
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.stdlib import aggregate, count
@@ -117,7 +116,7 @@ def test_a_restart_reads_a_listing_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_an_epoch_has_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small they are: what an epoch knows of each is in memory, and in its commit record."""
-    monkeypatch.setattr(input_files, "EPOCH", 10 * FILE)
+    monkeypatch.setattr(input_files, "EPOCH", 10 * input_files.FILE)
     place = tmp_path / "in"
     place.mkdir()
     files(place, 40)
@@ -127,4 +126,4 @@ def test_an_epoch_has_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pyt
     sizes = [len(one.listings.splits(number)) for number in one.listings.numbers()]
     assert sum(sizes) == 40
     assert max(sizes) < 20
-    assert one.weight(1) == sum(FILE + split.weight for split in one.listings.splits(1))
+    assert one.weight(1) == sum(input_files.FILE + split.weight for split in one.listings.splits(1))
