@@ -476,6 +476,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (EventTime, "ahead"): (timed(), timed(ahead=5)),
     (EventTime, "per"): (timed(per=FIRST), timed(per=SECOND)),
     (EventTime, "idle"): (timed(per=FIRST), timed(per=FIRST, idle=5)),
+    (EventTime, "closes_after"): (timed(), timed(closes_after=5)),
     (InBand, "unit"): (banded(), banded(unit="ms")),
     (InBand, "time"): (banded(time=By("ts")), banded(time=By("n"))),
     (InBand, "is_marker"): (banded(is_marker=FIRST), banded(is_marker=SECOND)),

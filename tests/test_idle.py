@@ -74,13 +74,17 @@ class Idling:
         }
         return f"{self.case!r}\n{shown}"
 
+    def as_heartbeats(self, source: Source) -> list[list[Row]]:
+        """The rows of each part of a source, with heartbeats for what the clock decided."""
+        return as_heartbeats(source, self.steps[source.name])
+
     def expected(self) -> tuple[Trace[Element], dict[str, Arranged]]:
         """What the interpreter says."""
         checked, drain = self.case.checked, self.case.drain
         arranged = {
             source.name: arrange_parts(
                 source,
-                as_heartbeats(source, self.steps[source.name]),
+                self.as_heartbeats(source),
                 drain=drain,
                 ordered=source.ordered_by is not None,
             )

@@ -93,6 +93,7 @@ BODIES: st.SearchStrategy[Any] = st.one_of(
         stage=st.integers(0, 9),
         markers=st.lists(MICROS, max_size=3),
         newest=st.dictionaries(NAMES, st.lists(st.none() | MICROS, max_size=2), max_size=2),
+        seen=st.dictionaries(NAMES, st.none() | MICROS, max_size=2),
         rows=st.integers(0, 99),
         read=COUNTS,
         late=COUNTS,

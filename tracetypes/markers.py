@@ -134,6 +134,7 @@ class EventTime(Generic[V_contra]):
 
     ``ahead``: how far a row may be ahead of the newest one; ``per``: the sender of a row, each of which has a time of its own;
     ``idle``: how far a sender may be behind the newest row before the others no longer wait for it (:mod:`tracetypes.clocks`).
+    ``closes_after``: after how long without a row event time goes on with the clock, in a run that follows.
     """
 
     period: int
@@ -143,6 +144,7 @@ class EventTime(Generic[V_contra]):
     ahead: int | None = None
     per: Callable[[V_contra], Hashable] | None = None
     idle: int | None = None
+    closes_after: int | None = None
 
     @property
     def reach(self) -> int:
@@ -199,6 +201,7 @@ def show_markers(markers: Markers) -> str:
             more = "" if markers.ahead is None else f", at most {markers.ahead / 1e6:g} s ahead"
             more += "" if markers.per is None else ", by sender"
             more += "" if markers.idle is None else f", idle after {markers.idle / 1e6:g} s"
+            more += "" if markers.closes_after is None else f", by the clock after {markers.closes_after / 1e6:g} s without a row"
             return f"every {period / 1e6:g} s of event time, delay {delay / 1e6:g} s{more}"
         case InBand():
             return "records in band"
@@ -233,9 +236,10 @@ def every(
     ahead: Span | None = None,
     per: Callable[[V_contra], Hashable] | None = None,
     idle: Span | None = None,
+    closes_after: Span | None = None,
 ) -> EventTime[V_contra]:
-    """A marker at every whole multiple of ``seconds`` of event time. ``seconds``, ``delay``, ``ahead`` and ``idle`` are
-    numbers of seconds or timedeltas.
+    """A marker at every whole multiple of ``seconds`` of event time. ``seconds``, ``delay``, ``ahead``, ``idle`` and
+    ``closes_after`` are numbers of seconds or timedeltas.
 
     ``time`` takes a source value and returns its event time: a number since the epoch in ``unit`` (``"s"``, ``"ms"`` or
     ``"us"``), or an aware datetime. ``delay`` is how far an item may lag behind the newest one and still be in time. An
@@ -248,6 +252,9 @@ def every(
     ``per`` takes a source value and returns its sender, such as a device. Each sender has a time of its own: a row is late if its
     own sender was newer, and a block closes when every sender has passed its end. ``idle``: a sender that is further behind the
     newest row of all is not waited for, and forgotten. Without ``idle`` every sender is waited for.
+
+    ``closes_after``: when a run that follows its inputs has been without a row for so long, event time goes on with the clock.
+    So the last window closes. Rows that come too late for it are late.
     """
     if unit not in MICROS:
         raise UsageError("TT115", f"unit is {show(unit)}", fix='use "s", "ms" or "us"')
@@ -264,6 +271,7 @@ def every(
         None if ahead is None else span_as_micros("ahead", ahead),
         per,
         None if idle is None else span_as_micros("idle", idle),
+        None if closes_after is None else span_as_micros("closes_after", closes_after),
     )
 
 
@@ -278,6 +286,7 @@ def in_band(
     is_marker: Callable[[V_contra], bool] | None = None,
     time: Callable[[V_contra], Time] | None = None,
     unit: TimeUnit = "s",
+    closes_after: object = None,
 ) -> InBand[V_contra]:
     """Markers that the source itself sends, as records among the others.
 
@@ -285,6 +294,9 @@ def in_band(
     time is not later than the previous one's is rejected, and counted. Without ``is_marker`` no value is a marker: then
     the markers are records of Kafka with a marker header (:func:`tracetypes.kafka`).
     """
+    if closes_after is not None:
+        fix = "leave it out, or take markers from the times of rows: every(...)"
+        raise UsageError("TT115", "closes_after= is given for markers in band, which no clock can stand for", fix=fix)
     if (is_marker is None) != (time is None):
         raise UsageError("TT115", "is_marker and time go together", fix="give both, or neither for markers in headers")
     if unit not in MICROS:

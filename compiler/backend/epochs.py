@@ -134,10 +134,12 @@ def _record(plan: Plan, messages: Sequence[Message], before: dict[str, Any]) -> 
         "late": {},
         "rejects": {},
         "newest": dict(before.get("newest", {})),
+        "seen": dict(before.get("seen", {})),
         "complete": False,
     }
     for progress in [message.body for message in messages if isinstance(message.body, StageProgress)]:
         record["newest"].update(progress.newest)
+        record["seen"].update(progress.seen)
         record["rows"] += progress.rows
         for source, count in progress.read.items():
             record["read"][source] = record["read"].get(source, 0) + count

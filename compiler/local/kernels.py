@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from tracetypes.compiler.connectors.closing import ClockSplit
 from tracetypes.compiler.local.inputs import SplitReader, SplitRows
 from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
@@ -87,6 +88,9 @@ class Kernels:
 
     def _split(self, task: SplitTask, link: SourceLink, before: Callable[[int], Reached]) -> SplitAnswer:
         leaf = link.leaf
+        if isinstance(task.split, ClockSplit):
+            sent = self.source(task.stage, link).elapsed(task.split.time)
+            return SplitAnswer(task, list(deliver(self.delivery, sent, self.plan.key_groups)))
         at = leaf.label, leaf.has_clock
         if at not in self.readers:
             self.readers[at] = self.inputs[leaf.source.name].reader(leaf, self.verifier)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tracetypes.compiler.connectors.closing import ClockSplit
 from tracetypes.compiler.local.kernels import SplitAnswer, SplitTask
 from tracetypes.compiler.plan.plan import SourceLink
 from tracetypes.compiler.runtime.jumps import needs_clock
@@ -70,7 +71,7 @@ class Lateness:
 
     def _waits(self, task: SplitTask) -> bool:
         """Whether a split is read when it is settled: a clock will decide its rows."""
-        if not isinstance(task.link, SourceLink):
+        if not isinstance(task.link, SourceLink) or isinstance(task.split, ClockSplit):
             return False
         return task.link.leaf.has_clock or any(isinstance(one, Mapping) for one in self._settled(_label(task)).values())
 
@@ -97,7 +98,7 @@ class Lateness:
     def settle(self, answer: SplitAnswer) -> SplitAnswer:
         """The answer of the next split of a link."""
         link, report = answer.task.link, answer.report
-        if not isinstance(link, SourceLink):
+        if not isinstance(link, SourceLink) or isinstance(answer.task.split, ClockSplit):
             return answer
         if report is None:
             return self._next(answer.task)

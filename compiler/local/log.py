@@ -87,11 +87,13 @@ class Shards:
 @attrs.frozen
 class Takes:
     """What an epoch takes. ``sources``: of each reading, by label, the offsets from which and up to which it reads.
-    ``channels``: of each leaf that is a channel, its directory and these offsets. ``drain``: the sources have ended."""
+    ``channels``: of each leaf that is a channel, its directory and these offsets. ``drain``: the sources have ended. ``elapsed``:
+    the event time to which a source has come with the clock, by name."""
 
     sources: dict[str, tuple[Any, Any]]
     channels: list[tuple[str, Any, Any]]
     drain: bool
+    elapsed: dict[str, int] = attrs.Factory(dict)
 
     @property
     def line(self) -> str:
@@ -103,7 +105,7 @@ class Takes:
         """From JSON."""
         plain = json.loads(line)
         sources = {label: (since, until) for label, (since, until) in plain["sources"].items()}
-        return cls(sources, [(name, since, until) for name, since, until in plain["channels"]], plain["drain"])
+        return cls(sources, [(name, since, until) for name, since, until in plain["channels"]], plain["drain"], plain["elapsed"])
 
 
 class LocalLog:

@@ -20,10 +20,12 @@ import attrs
 
 from tracetypes.compiler.backend.backend import RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
+from tracetypes.compiler.connectors.closing import ClockSplit
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
@@ -47,6 +49,9 @@ from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import CodedError, RunError
 
 __all__ = ["LocalSegment"]
+
+NO_TAKES: Final = Takes({}, [], False)
+"""Before the first epoch."""
 
 PAUSE: Final = 0.005
 """Seconds between two looks at inputs where nothing was new."""
@@ -135,6 +140,7 @@ class LocalSegment:
         }
         self.streams = {label: one for label, one in self.sources.items() if isinstance(one, StreamSplits)}
         self.channels = {name: (reader.channel.directory, reader.splits()) for name, reader in readers.items()}
+        self.clocks = ClosingClocks(self.plan, store, (self.log.takes(self.log.ended) or NO_TAKES).elapsed)
         in_plain = {one.operator for one in store.differences}
         plan = in_python(self.plan, in_plain)
         shards = shards_of(plan, self.options.tasks(self.plan.width))
@@ -205,7 +211,7 @@ class LocalSegment:
         senders_over = all(one.over.is_set() for one in self.senders)  # before the look at their channels
         drained = self.control.drain.is_set()
         follows = self.context.follow and not drained
-        last = log.takes(log.ended) or Takes({}, [], False)
+        last = log.takes(log.ended) or NO_TAKES
         ended = log.took_from(store.control, log.ended)
         if not ended and (follows or drained):
             self._look(at_once=not follows)
@@ -224,7 +230,10 @@ class LocalSegment:
         more = more or not (drained or all(one.is_over(sources[label][1]) for label, one in self.streams.items()))
         drains = self.context.drain or drained
         drain = bool(self.plan.sources) and drains and not follows and not ended and not more
-        moved = any(since != until for since, until in [*sources.values(), *channels.values()])
+        new = {label for label, (since, until) in sources.items() if since != until}
+        elapsed = self.clocks.look(new) if follows and not ended else {}
+        passed = any(last.elapsed.get(name) != time for name, time in elapsed.items())
+        moved = passed or bool(new) or any(since != until for since, until in channels.values())
         if not moved and not drain:
             self._is_over = not follows and senders_over and (ended or not more)
             if self._is_over and drains:
@@ -233,7 +242,7 @@ class LocalSegment:
         if drain and not store.drained:
             store.drain()
         places = [self.channels[leaf.name][0] for leaf in self.plan.channels]
-        return Takes(sources, [(place, *channels[place]) for place in places], drain)
+        return Takes(sources, [(place, *channels[place]) for place in places], drain, elapsed)
 
     def _finish(self) -> None:
         """Mark the run as finished. Raises :class:`RunError` ``TT214`` if the last stage has not seen the end of the sources."""
@@ -268,6 +277,7 @@ class LocalSegment:
             stream.commit(takes.sources[label][1])
         for retention in self.retentions.values():
             retention.clean()
+        self.clocks.came(record)
         if self.metrics is not None and self.metrics.number == number:
             self.context.on_epoch(self.metrics)
 
@@ -288,6 +298,10 @@ class LocalSegment:
         _, newest = store.next
         while True:
             splits = {label: self.sources[label].splits(since, until) for label, (since, until) in takes.sources.items()}
+            for leaf in self.plan.sources:
+                if leaf.source.name in takes.elapsed:
+                    clock: tuple[Any, ...] = (ClockSplit(takes.elapsed[leaf.source.name]),)
+                    splits[leaf.label] = [*splits[leaf.label], *clock]
             entries = {place: _of(self.channels, place).splits(since, until) for place, since, until in takes.channels}
             of_names = {name: entries.get(place, ()) for name, (place, _) in self.channels.items()}
             try:

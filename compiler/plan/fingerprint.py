@@ -109,7 +109,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Restore: dict.fromkeys(("id", "where", "inputs"), DERIVED),
     Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "inputs": DERIVED},
     Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
-    EventTime: dict.fromkeys(("period", "delay", "time", "unit", "ahead", "per", "idle"), KEPT),
+    EventTime: {**dict.fromkeys(("period", "delay", "time", "unit", "ahead", "per", "idle"), KEPT), "closes_after": FREE},
     InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),
     Csv: dict.fromkeys(("separator", "columns", "zone", "null", "encoding", "extension"), FREE),
     JsonLines: dict.fromkeys(("zone", "extension"), FREE),
@@ -323,6 +323,8 @@ class _Describer:
             case FromSource(source=source):
                 how, by = source.markers, source.ordered_by
                 self.kept[f"{where}, markers"] = _times(how) if isinstance(how, EventTime) else "in band"
+                if isinstance(how, EventTime) and how.closes_after is not None:
+                    self.free[f"{where}, closes after"] = f"{how.closes_after / 1e6:g} s"
                 self.kept[f"{where}, unit of time"] = how.unit
                 self.kept[f"{where}, ordered by"] = "the position of rows" if isinstance(by, RowPosition) else NOTHING
                 functions = {"key": source.key, "time": how.time, "ordered_by": by}

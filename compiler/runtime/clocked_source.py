@@ -22,6 +22,7 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.jumps import Jumps
 from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
+from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item
 from tracetypes.compiler.runtime.source import FIRST, SourceKernel, TakenRow, passed_over
 from tracetypes.compiler.runtime.verification import Verifier
@@ -97,6 +98,7 @@ class ClockedSource(SourceKernel):
         clock = _clock_of(self.leaf, before)
         self.blocks: set[int] = set()
         self.late = self.rejects = count = 0
+        self.newest_row: int | None = None
         self.aside, self.jumps = SideBuffer(self.name, self.link.number, piece, self.late_schema), Jumps(how)
         for one in rows:
             assert isinstance(one, TakenRow)
@@ -110,6 +112,7 @@ class ClockedSource(SourceKernel):
             if row.kind == "marker":
                 verdicts, end = clock.beat(row.time)
                 self.blocks.update(() if end is None else (end,))
+                self.newest_row = later(self.newest_row, row.time + how.delay)
             else:
                 try:
                     verdicts = clock.take(row.time, row.device, (count, one), row.key)
@@ -138,6 +141,7 @@ class ClockedSource(SourceKernel):
                 rejects=self.rejects if self.aloud else 0,
                 clocked=True,
                 clock=_stored(clock),
+                seen=self.newest_row,
             )
         )
 
@@ -159,6 +163,7 @@ class ClockedSource(SourceKernel):
         else:
             self.jumps.row(reached, verdict.time, partial(shown_item, self.late_schema, row.key, row.value))
             self.blocks.add(verdict.block)
+            self.newest_row = later(self.newest_row, verdict.time)
             self.end, self.position = verdict.block, position
             (self.push if self.gives_items else passed_over)(row.key, row.value)
 

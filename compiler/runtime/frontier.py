@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
@@ -14,7 +15,7 @@ from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.runtime.clocked_source import Released
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.jumps import needs_clock
-from tracetypes.compiler.runtime.messages import Markers, Piece, Reached, Report, RetryEpoch
+from tracetypes.compiler.runtime.messages import NOWHERE, Markers, Piece, Reached, Report, RetryEpoch
 from tracetypes.compiler.runtime.partitioner import ends_of_windows
 from tracetypes.compiler.runtime.progress import Coming, Progress, due, later, reached
 from tracetypes.compiler.runtime.side_rows import late_row, rejected_rows
@@ -37,7 +38,7 @@ NEVER: Final = -(2**63)
 """The last marker of a link that has sent none."""
 
 LAST: Final = 2**62
-"""Where the piece begins that is sent behind all others."""
+"""Where a piece begins that is sent behind all others."""
 
 
 @final
@@ -141,6 +142,10 @@ class Frontier:
         """How far each part of each reading of a source has come."""
         return {one.leaf.label: [part.come for part in progress[at]] for at, one in self.readers.items()}
 
+    def seen(self, progress: list[list[Progress]]) -> dict[str, int | None]:
+        """The newest time of a row of each reading of a source."""
+        return {one.leaf.label: reduce(later, [part.seen for part in progress[at]]) for at, one in self.timed.items()}
+
     # ------------------------------------------------------------------------------------------ what comes
 
     def markers(self, parts: list[Progress], message: Markers) -> None:
@@ -165,6 +170,8 @@ class Frontier:
             epoch.part_of[report.link, report.piece] = report.part
             self._count(one, part, epoch, report)
             match one:
+                case EventTimes() if report.elapsed is not None:
+                    pass  # when all rows are taken
                 case EventTimes():
                     if needs_clock(one.how, part.come, report):
                         one_by_one.add(one.leaf.label)
@@ -176,6 +183,9 @@ class Frontier:
         for link in sorted({report.link for report in reports if report.idle}):
             idle = {report.part: report.piece for report in reports if report.link == link and report.idle}
             self.pass_over(self.timed[link], progress[link], idle, epoch, blocks)
+        for report in reports:
+            if report.elapsed is not None:
+                self.elapse(self.timed[report.link], progress[report.link], report.elapsed, epoch, blocks)
 
     @staticmethod
     def _count(one: Reader, part: Progress, epoch: Epoch, report: Report) -> None:
@@ -205,6 +215,7 @@ class Frontier:
         if report.jump is not None and not leaf.quiet:
             epoch.jumps.append((leaf.source.name, report.jump))
         part.newest = later(before, report.newest)
+        part.seen, part.piece = later(part.seen, report.seen if report.clocked else report.newest), report.piece
         part.clock = report.clock
         part.end = later(part.end, report.last)
         if report.first is not None and part.sent is None:
@@ -266,12 +277,29 @@ class Frontier:
         for part, piece in idle.items():
             progress = parts[part]
             if progress.newest is None or beat > how.frontier(progress.newest):
-                if progress.clock is not None:
-                    self._release(one, progress, piece, Released.by_heartbeat(one.leaf, progress.come, beat), epoch, blocks)
-                progress.newest = later(progress.newest, beat + how.delay)
-                progress.end = later(progress.end, beat)
-                if progress.sent is None:
-                    progress.first = beat if progress.first is None else min(progress.first, beat)
+                self._beat(one, progress, piece, beat, epoch, blocks)
+
+    def elapse(self, one: EventTimes, parts: list[Progress], time: int, epoch: Epoch, blocks: Open) -> None:
+        """All rows are taken, and event time has come to this time with the clock: all parts send a heartbeat as it were. Before
+        the first block nothing closes."""
+        how = one.how
+        first = min((part.first for part in parts if part.first is not None), default=None)
+        for number, part in enumerate(parts):
+            if first is None or how.frontier(time) < max(first, NEVER if part.newest is None else how.frontier(part.newest) + 1):
+                continue
+            listing, file, _ = part.piece or NOWHERE
+            behind = listing, file, LAST
+            epoch.part_of[one.link.number, behind] = number
+            self._beat(one, part, behind, time - how.delay, epoch, blocks)
+
+    def _beat(self, one: EventTimes, part: Progress, piece: Piece, time: int, epoch: Epoch, blocks: Open) -> None:
+        """A part of a source sends a heartbeat as it were."""
+        if part.clock is not None:
+            self._release(one, part, piece, Released.by_heartbeat(one.leaf, part.come, time), epoch, blocks)
+        end = one.how.heartbeat(time)
+        part.newest, part.end = later(part.newest, time + one.how.delay), later(part.end, end)
+        if part.sent is None:
+            part.first = end if part.first is None else min(part.first, end)
 
     @staticmethod
     def _join(epoch: Epoch, blocks: Open, pending: int, marker: int) -> None:

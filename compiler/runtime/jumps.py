@@ -22,7 +22,7 @@ __all__ = ["Jumps", "Leaps", "needs_clock"]
 
 def needs_clock(how: EventTime, before: Reached, report: Report) -> bool:
     """Whether a clock must decide the rows of a split that was read without one. ``before``: how far its part had come."""
-    if report.clocked:
+    if report.clocked or report.elapsed is not None:
         return False
     if isinstance(before, Mapping) or report.leaps:
         return True

@@ -129,8 +129,9 @@ class Report:
     (:func:`~tracetypes.compiler.runtime.jumps.needs_clock`).
     ``late`` and ``rejects``: how many rows went aside. ``last``: the last block of any item or heartbeat. ``open``: where late
     items or rejects are what is sent, the last block of any of them as far as the piece tells. ``idle``: the part has been
-    silent for so long that the others do not wait for it. ``clocked``: a clock has decided the rows; ``clock``: what it holds
-    behind the piece, if anything.
+    silent for so long that the others do not wait for it. ``elapsed``: of a piece without rows, the event time to which
+    the source has come with the clock (:mod:`tracetypes.compiler.connectors.closing`). ``clocked``: a clock has decided the rows;
+    ``clock``: what it holds behind the piece, if anything; ``seen``: then the newest time of a row that it accepted.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -152,8 +153,10 @@ class Report:
     idle: bool = False
     leaps: bool = False
     unsure: bool = False
+    elapsed: int | None = None
     clocked: bool = False
     clock: str | None = None
+    seen: int | None = None
 
     @property
     def reached(self) -> Reached:
@@ -229,11 +232,13 @@ class File:
 @attrs.frozen(kw_only=True)
 class StageProgress:
     """What an epoch of a stage did: markers closed, newest event time of each part of each reading of a source, rows read in all
-    and by source, late and rejected rows that passed. ``complete``: no more will come, but the ``silence``."""
+    and by source, late and rejected rows that passed. ``seen``: the newest time of a row of each reading. ``complete``: no more
+    will come, but the ``silence``."""
 
     stage: int
     markers: MarkerRuns = attrs.field(converter=runs_of)
     newest: dict[str, list[Reached]]
+    seen: dict[str, int | None]
     rows: int
     read: dict[str, int]
     late: dict[str, int]

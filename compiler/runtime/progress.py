@@ -10,7 +10,7 @@ from typing import final
 
 import attrs
 
-from tracetypes.compiler.runtime.messages import Reached
+from tracetypes.compiler.runtime.messages import Piece, Reached
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, InBand
 from tracetypes.silence import NO_SILENCE, Silence
@@ -60,6 +60,10 @@ class Progress:
     """Of a link that is complete, in its first part: the silence behind it, as far as it was not passed on yet."""
     clock: str | None = None
     """Of a part of a source with a clock: that of its last report."""
+    seen: int | None = None
+    """The newest time of a row: ``newest`` may be later, if a clock of the machine said so."""
+    piece: Piece | None = None
+    """The last piece with rows."""
 
     @property
     def come(self) -> Reached:

@@ -25,7 +25,7 @@ from tracetypes.compiler.runtime.chunks import Chunk, place
 from tracetypes.compiler.runtime.chunks import PlacedChunk as PlacedChunk
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow, fit, fit_key, list_items, through, through_one
 from tracetypes.compiler.runtime.jumps import Leaps
-from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report, time_of
+from tracetypes.compiler.runtime.messages import NOWHERE, Message, Piece, Reached, Report, time_of
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import ENOUGH, SideBuffer, other_unit
@@ -168,6 +168,10 @@ class SourceKernel:
             if len(first) == ENOUGH:
                 raise other_unit(self.name, ENOUGH, first[0].show(), first[0].row.reason)
         return iter(first)
+
+    def elapsed(self, time: int) -> Iterator[Message]:
+        """The messages of a split that says how far event time has come with the clock."""
+        yield from self._to_all(Report(link=self.link.number, piece=NOWHERE, elapsed=time))
 
     def _by_time(
         self, how: EventTime, piece: Piece, rows: Iterable[TakenRow | Chunk], before: Reached

@@ -224,6 +224,7 @@ class StageKernel:
             stage=self.stage.number,
             markers=epoch.closed,
             newest=self.frontier.newest(state.progress),
+            seen=self.frontier.seen(state.progress),
             rows=epoch.rows,
             read=epoch.read,
             late=late,

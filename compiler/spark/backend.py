@@ -30,6 +30,8 @@ from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.errors import UsageError
+from tracetypes.markers import EventTime
 
 __all__ = ["SparkBackend", "SparkEngine"]
 
@@ -79,7 +81,15 @@ class SparkBackend:
         store: RunStore,
         context: RunContext,
     ) -> RunningQuery:
-        """Start the query of a segment."""
+        """Start the query of a segment. Raises :class:`UsageError` ``TT402`` if it follows a source that closes by the clock."""
+        for leaf in plan.sources if context.follow else ():
+            how = leaf.source.markers
+            if isinstance(how, EventTime) and how.closes_after is not None:
+                raise UsageError(
+                    "TT402",
+                    f"source {leaf.source.name!r} has closes_after=, which Spark does not have in a run with --follow",
+                    fix="run it with --backend local, or leave closes_after= out",
+                )
         log, name = SparkLog(store.path), segment.name if context.names else ""
         ending = EndOfSources(inputs, store, log, drain=context.drain)
         takes = list(channels.values())

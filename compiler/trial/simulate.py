@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.connectors.closing import ClockSplit
 from tracetypes.compiler.gates.kernel import GateKernel, TablePiece
 from tracetypes.compiler.gates.kernel import Piece as HeldPiece
 from tracetypes.compiler.plan.one_by_one import decided_one_by_one
@@ -156,7 +157,7 @@ def _through_gate(plan: Plan, gate: Gate, steps: Sequence[ChannelStep], chance: 
 
 def simulate_steps(plan: Plan, steps: Cut, *, seed: int, pieces: int = 3, drain: bool = True) -> Answer:
     """Run a plan where the rows of each step of each part of each source are given; :data:`IDLE` among those of a part says that
-    it is idle in that step."""
+    it is idle in that step, and a :class:`ClockSplit` how far event time has come with the clock."""
     answer, _ = _run((plan,), steps, {}, random.Random(seed), 1, pieces, drain=drain)
     return answer
 
@@ -346,7 +347,9 @@ def _read(
         frontiers = before.get(link.leaf.label, {})
         earlier = frontiers[place] if place in frontiers and not link.leaf.has_clock else come
         idle = any(row is IDLE for row in rows)
-        rows = [row for row in rows if row is not IDLE]
+        for split in [row for row in rows if isinstance(row, ClockSplit)]:
+            messages.extend(new_kernel().elapsed(split.time))
+        rows = [row for row in rows if row is not IDLE and not isinstance(row, ClockSplit)]
         source_rows = [_taken(row if isinstance(row, Row) else read(*row) if keyed else read(UNIT, row), row) for row in rows]
         some = _chunked(source_rows, link.leaf.items, chance) if columnar and chance.random() < 0.5 else source_rows
         sent = list(new_kernel().piece(place, some, earlier, part, len(parts), idle))

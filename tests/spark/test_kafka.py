@@ -889,7 +889,7 @@ def progress(markers: list[int], *, complete: bool = False) -> Message:
     return Message(
         0,
         StageProgress(
-            stage=0, markers=markers, complete=complete, newest={}, rows=0, read=none, late=none, rejects=none
+            stage=0, markers=markers, complete=complete, newest={}, seen={}, rows=0, read=none, late=none, rejects=none
         ),
     )
 
