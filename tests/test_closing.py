@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from tests.test_idle import Idling, Steps, as_heartbeats, idling
 from tests.test_parts import caught_by
-from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band
+from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, merge
+from tracetypes.compiler.backend import closing_clocks
 from tracetypes.compiler.backend.backend import RunContext
+from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.connectors.closing import ClockSplit, ClosingClock
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime.frontier import Frontier
@@ -117,6 +119,41 @@ def test_a_week_has_few_decisions(period: float) -> None:
             assert seconds.now - 50 <= last + max(most, last / 10) + 0.05 + seconds.now / 400
             last = seconds.now - 50
     assert len(decisions) < 200
+
+
+class Store:
+    """Its last commit record says what was seen."""
+
+    def __init__(self, seen: dict[str, int | None]) -> None:
+        self.log, self.seen = self, seen
+        self.ended = 0
+
+    def before(self, number: int) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+
+def test_readings_of_a_source_share_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one of them has something new, none goes on."""
+    seconds, store = Seconds(), Store({"rows": 3 * SECOND, "rows:1": None})
+    monkeypatch.setattr(closing_clocks, "ClosingClock", lambda how: ClosingClock(how, seconds))
+    flow = Dataflow("closing")
+    rows = flow.source("rows", U[str, int], key=str, markers=every(seconds=1, time=time_of, closes_after=5))
+    flow.sink("out", merge(rows, rows.late()))
+    (planned,) = program(check(flow), key_groups=2).plans
+    of_store: Any = store
+    clocks = ClosingClocks(planned, of_store, {})
+    assert clocks.labels == {"rows": ["rows", "rows:1"]}
+    seconds.now += 6
+    assert clocks.look({"rows:1"}) == {}
+    assert clocks.look(()) == {"rows": 9 * SECOND}
+    assert ClosingClocks(planned, of_store, {"rows": 9 * SECOND}).look(()) == {"rows": 9 * SECOND}
+    clocks.came({"read": {"rows": 0}})
+    assert clocks.look(()) == {"rows": 9 * SECOND}
+    clocks.came({"read": {"rows": 1}})
+    assert clocks.look(()) == {}
+    store.seen = {}
+    seconds.now += 60
+    assert clocks.look(()) == {}  # before the first row
 
 
 # ------------------------------------------------------------------------------------------------- the meaning
