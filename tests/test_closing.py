@@ -16,12 +16,10 @@ from tests.test_idle import Idling, Steps, as_heartbeats, idling
 from tests.test_parts import caught_by
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, merge
 from tracetypes.compiler.backend import closing_clocks
-from tracetypes.compiler.backend.backend import RunContext
 from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.connectors.closing import ClockSplit, ClosingClock
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime.frontier import Frontier
-from tracetypes.compiler.spark.backend import SparkBackend
 from tracetypes.interpreter import arrange
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
@@ -46,16 +44,6 @@ def test_TT115_no_time(wrong: Any) -> None:
 def test_TT115_markers_in_band() -> None:
     with pytest.raises(UsageError, match=r"^TT115 closes_after= is given for markers in band"):
         in_band(closes_after=5)  # type: ignore[call-overload]
-
-
-def test_TT402_spark_does_not_follow_such_a_source() -> None:
-    flow = Dataflow("closing")
-    flow.sink("out", flow.source("rows", U[str, int], key=str, markers=every(seconds=1, time=time_of, closes_after=5)))
-    compiled = program(check(flow), key_groups=2)
-    context = RunContext(print, print, drain=True, follow=True, verify=True, names=False)
-    nothing: Any = None
-    with pytest.raises(UsageError, match=r"^TT402 source 'rows' has closes_after=, which Spark does not have"):
-        SparkBackend(nothing).start(compiled.segments[0], compiled.plans[0], {}, {}, nothing, context)
 
 
 # -------------------------------------------------------------------------------------------------- the clock

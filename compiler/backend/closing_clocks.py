@@ -6,11 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import Any, final
 
 from tracetypes.compiler.connectors.closing import ClosingClock
-from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.plan import FromSource, Plan
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.markers import EventTime
 
-__all__ = ["ClosingClocks"]
+__all__ = ["ClosingClocks", "closes_by_clock"]
+
+
+def closes_by_clock(leaf: FromSource) -> bool:
+    """Whether the last blocks of a source close by the clock."""
+    how = leaf.source.markers
+    return isinstance(how, EventTime) and how.closes_after is not None
 
 
 @final

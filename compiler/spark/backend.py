@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend.backend import Opening, RunContext
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.closing_clocks import closes_by_clock
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.plan import Plan
@@ -31,7 +32,6 @@ from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import UsageError
-from tracetypes.markers import EventTime
 
 __all__ = ["SparkBackend", "SparkEngine"]
 
@@ -81,16 +81,18 @@ class SparkBackend:
         store: RunStore,
         context: RunContext,
     ) -> RunningQuery:
-        """Start the query of a segment. Raises :class:`UsageError` ``TT402`` if it follows a source that closes by the clock."""
-        for leaf in plan.sources if context.follow else ():
-            how = leaf.source.markers
-            if isinstance(how, EventTime) and how.closes_after is not None:
-                raise UsageError(
-                    "TT402",
-                    f"source {leaf.source.name!r} has closes_after=, which Spark does not have in a run with --follow",
-                    fix="run it with --backend local, or leave closes_after= out",
-                )
+        """Start the query of a segment. Raises :class:`UsageError` ``TT402`` if ``closes_after=`` was added or left out since it
+        began: what Spark reads may not change."""
         log, name = SparkLog(store.path), segment.name if context.names else ""
+        clock, closes = store.path / "clock", any(map(closes_by_clock, plan.sources))
+        if log.begun >= 0 and closes != clock.exists():
+            raise UsageError(
+                "TT402",
+                f"the run in {store.path} began with{'out' if closes else ''} closes_after=, and Spark cannot change that",
+                fix=f"{'leave it out' if closes else 'give it'}, or start anew with another --checkpoint and output",
+            )
+        if closes:
+            clock.mkdir(exist_ok=True)
         ending = EndOfSources(inputs, store, log, drain=context.drain)
         takes = list(channels.values())
         handler = MicroBatches(self.spark, plan, store, log, store.output, ending, context.on_epoch, name, takes)

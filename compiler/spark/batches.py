@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.backend.epochs import EpochResult, epoch_result
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
@@ -79,6 +80,7 @@ class MicroBatches:
     ) -> None:
         self.spark, self.plan, self.store, self.output, self.on_batch = spark, plan, store, output, on_batch
         self.ending, self.log, self.name, self.takes = ending, log, name, takes
+        self.clocks = ClosingClocks(plan, store, {})
         self.error: TraceTypesError | None = None
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
@@ -112,6 +114,7 @@ class MicroBatches:
             self.output.tidy()
         for label, files in self.store.files.items():
             files.committed(record["files"][label])
+        self.clocks.came(record)
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
         for retention in self.takes:

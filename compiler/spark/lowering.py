@@ -18,7 +18,9 @@ from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from tracetypes.compiler.backend.closing_clocks import closes_by_clock
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import ChannelLink, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.spark.channels import ChannelReader, channel_messages
@@ -43,20 +45,21 @@ def lower(
     channels: Mapping[str, ChannelReader],
     control: str,
     delivery: Delivery,
+    clock: str = "",
 ) -> DataFrame:
     """The messages that leave the last stage of a plan. ``files``: the files of readings that the driver lists, by
     label. ``channels``: those that the plan reads. ``control``: a directory in which a file means that the sources
-    have ended. ``delivery``: the way of the sink's rows."""
+    have ended. ``delivery``: the way of the sink's rows. ``clock``: a directory of what the clocks of sources decide."""
     plan = parcel.plan
     ids = groups_to_ids(plan.key_groups)
     if is_straight(plan):
         (stage,) = plan.stages
         sources = [link for link in links(stage.region) if isinstance(link, SourceLink)]
         arriving = [_scanned(parcel, stage, link, inputs, files, ids, delivery) for link in sources]
-        return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1])])
+        return reduce(DataFrame.unionAll, [*arriving, _drain(spark, control, ids[:1]), *_clock(spark, clock, stage, ids[:1])])
     frames: dict[int, DataFrame] = {}
     for stage in plan.stages:
-        frames[stage.number] = _stage(spark, parcel, stage, inputs, files, channels, frames, ids, control, delivery)
+        frames[stage.number] = _stage(spark, parcel, stage, inputs, files, channels, frames, ids, control, delivery, clock)
     return frames[plan.stages[-1].number]
 
 
@@ -71,6 +74,7 @@ def _stage(
     ids: list[int],
     control: str,
     delivery: Delivery,
+    clock: str,
 ) -> DataFrame:
     plan, arriving = parcel.plan, list[DataFrame]()
     for link in links(stage.region):
@@ -82,7 +86,7 @@ def _stage(
             case StageLink(leaf=leaf):
                 arriving.append(frames[leaf.stage])
     if any(isinstance(link, SourceLink) for link in links(stage.region)):
-        arriving.append(_drain(spark, control, ids))
+        arriving += [_drain(spark, control, ids), *_clock(spark, clock, stage, ids)]
     together = reduce(DataFrame.unionAll, arriving)
     grouped = together.groupBy("group")
     last = stage is plan.stages[-1]
@@ -118,3 +122,18 @@ def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:
     groups = ", ".join(map(str, ids))
     kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
     return lines.selectExpr(f"explode(array({groups})) AS group", kind, "X'' AS header", "X'' AS payload")
+
+
+def _clock(spark: SparkSession, directory: str, stage: Stage, ids: list[int]) -> list[DataFrame]:
+    """What the clocks of the stage's sources have decided, to each key group. A line has the label of a reading and,
+    behind a tab, the header of the message."""
+    leaves = [link.leaf for link in links(stage.region) if isinstance(link, SourceLink)]
+    labels = [leaf.label for leaf in leaves if closes_by_clock(leaf)]
+    if not labels:
+        return []
+    lines = spark.readStream.format("text").load(literal(directory))
+    groups = ", ".join(map(str, ids))
+    kind = f"CAST({int(Kind.REPORT)} AS TINYINT) AS kind"
+    header = "CAST(substring_index(value, '\\t', -1) AS BINARY) AS header"
+    mine = lines.where(F.substring_index("value", "\t", 1).isin(labels))
+    return [mine.selectExpr(f"explode(array({groups})) AS group", kind, header, "X'' AS payload")]

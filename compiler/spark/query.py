@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -18,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.plan.one_by_one import decided_one_by_one
-from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Difference, RetryEpoch
+from tracetypes.compiler.plan.plan import Plan, SourceLink, links
+from tracetypes.compiler.runtime.messages import NOWHERE, Difference, Message, Report, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import ChannelReader
 from tracetypes.compiler.spark.input_interface import Input
@@ -28,9 +29,14 @@ from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.small_files import write_lines
+from tracetypes.compiler.wire.messages import encode
 from tracetypes.errors import RunError, from_text
 
 __all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
+
+DECISIONS = 100
+"""How many decisions of clocks are kept: Spark has long taken the older ones."""
 
 
 @attrs.define(eq=False)
@@ -50,6 +56,8 @@ class Query:
     parcel: ShippedPlan = attrs.field(init=False)
     rest: float = attrs.field(init=False, default=0.0)
     """Until when nobody looks for files again."""
+    passed: Mapping[str, int] = attrs.field(init=False, factory=dict)
+    """What the clocks of the sources have decided last."""
 
     def __attrs_post_init__(self) -> None:
         if not self.verify:
@@ -83,6 +91,26 @@ class Query:
             files.look()
         ended = time.monotonic()
         self.rest = ended + 4 * (ended - began)
+
+    def pass_time(self, running: StreamingQuery) -> None:
+        """Let event time go on with the clock where a source has been without a row for long enough, and no micro-batch runs.
+        Spark takes each decision once, as a file."""
+        clocks, place = self.handler.clocks, self.store.path / "clock"
+        if not clocks.clocks or running.status["isDataAvailable"]:
+            return
+        elapsed = clocks.look(())
+        if not elapsed or elapsed == self.passed:
+            return
+        lines = []
+        for link in [link for stage in self.plan.stages for link in links(stage.region) if isinstance(link, SourceLink)]:
+            if (moment := elapsed.get(link.leaf.source.name)) is not None:
+                report = Report(link=link.number, piece=NOWHERE, elapsed=moment)
+                lines.append(f"{link.leaf.label}\t{encode(Message(0, report)).header.decode()}")
+        numbers = sorted(int(name) for name in os.listdir(place) if name.isdigit())
+        write_lines(place / f"{(numbers or [0])[-1] + 1:08d}", lines)
+        for number in numbers[:-DECISIONS]:
+            (place / f"{number:08d}").unlink()
+        self.passed = elapsed
 
 
 class RunningQuery:
@@ -162,7 +190,12 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
 
         try:
             if follow:
-                _wait(running, stop, until=None, meanwhile=query.look, enough=control.drain)
+
+                def meanwhile(running: StreamingQuery = running) -> None:
+                    query.look()
+                    query.pass_time(running)
+
+                _wait(running, stop, until=None, meanwhile=meanwhile, enough=control.drain)
                 if not control.drain.is_set():
                     return
                 query.rest = 0.0
@@ -268,8 +301,8 @@ def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     plan, store, handler = query.plan, query.store, query.handler
     query.log.forget()
     try:
-        control, delivery = str(store.control), handler.output.delivery
-        messages = lower(handler.spark, query.parcel, query.inputs, store.files, query.channels, control, delivery)
+        control, delivery, clock = str(store.control), handler.output.delivery, store.path / "clock"
+        messages = lower(handler.spark, query.parcel, query.inputs, store.files, query.channels, control, delivery, str(clock))
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
         return writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler).start()

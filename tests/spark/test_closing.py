@@ -1,0 +1,57 @@
+"""A run on Spark that follows closes the last windows by the clock, and goes on with what was decided."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tracetypes
+from tests.test_clocks import Reading
+from tracetypes import Dataflow, U, UsageError, every
+from tracetypes.stdlib import count, tumbling
+
+pytestmark = pytest.mark.spark
+
+
+def flow_of(**options: Any) -> Dataflow:
+    flow = Dataflow("closing")
+    marks = every(seconds=1, time=lambda r: r.ts, **options)
+    rows = flow.source("readings", U[str, Reading], key=lambda r: r.device, markers=marks)
+    flow.sink("out", rows.through(tumbling(count(), size=1)), marker="end")
+    return flow
+
+
+def add(folder: Path, name: str, *times: int) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f".{name}").write_text("".join(json.dumps({"device": "a", "ts": time}) + "\n" for time in times))
+    (folder / f".{name}").rename(folder / f"{name}.jsonl")
+
+
+def ends(out: Path) -> list[str]:
+    return [json.loads(line)["end"][14:19] for file in sorted(out.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def test_the_last_window_closes_and_a_late_row_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    inputs, out = tmp_path / "in", tmp_path / "out"
+    options: Any = {"backend": "spark", "checkpoint": str(tmp_path / "ck")}
+    places: Any = {"readings": str(inputs)}, {"out": str(out)}
+
+    def follow(*expected: str, late: int) -> None:
+        run = tracetypes.start(flow_of(closes_after=0.3), *places, **options)
+        until = time.monotonic() + 60
+        while run.running and ends(out) != list(expected):
+            assert time.monotonic() < until, (ends(out), run.metrics)
+            time.sleep(0.02)
+        assert sum(run.stop().late.values()) == late
+
+    add(inputs, "a", 100)
+    follow("01:41", late=0)
+    add(inputs, "b", 100, 200)
+    follow("01:41", "03:21", late=1)
+    with pytest.raises(UsageError, match=r"^TT402 the run in .* began with closes_after=, and Spark cannot change that"):
+        tracetypes.run(flow_of(), *places, **options)
