@@ -442,6 +442,7 @@ def test_time_that_runs_backwards_across_restarts(cli: Cli, tmp_path: Path, monk
     assert after.code == 1
 
 
+@pytest.mark.repeated
 def test_sources_of_two_stages_that_must_both_be_read_again(spark: SparkSession) -> None:
     """Each stage asks for the step to be done again, one after the other."""
     flow = Dataflow("two")

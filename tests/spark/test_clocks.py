@@ -12,7 +12,10 @@ from tests.test_clocks import check_held_in_a_stateless_flow, check_runs
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("name", ["held across runs", "by sender", "without ahead"])
+NIGHTLY = pytest.param("held across runs", marks=pytest.mark.nightly)  # tests/test_clocks.py has it every time
+
+
+@pytest.mark.parametrize("name", [NIGHTLY, "by sender", "without ahead"])
 def test_a_clock_goes_on_in_the_next_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
     check_runs(name, tmp_path, "spark")
 

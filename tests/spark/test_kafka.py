@@ -161,7 +161,9 @@ def defined(flow: Dataflow, records: Sequence[Record], partitions: int, *, drain
 # ----------------------------------------------------------------------------------------------------- tests
 
 
-@pytest.mark.parametrize(("flow", "most"), [(summing, None), (summing, 30), (passing, 45)])
+@pytest.mark.parametrize(
+    ("flow", "most"), [pytest.param(summing, None, marks=pytest.mark.repeated), (summing, 30), (passing, 45)]
+)
 def test_the_answer_does_not_depend_on_micro_batches(
     spark: SparkSession, broker: Broker, flow: Any, most: int | None
 ) -> None:

@@ -257,6 +257,7 @@ def test_the_table_of_a_sink_is_removed_while_the_run_goes_on(
     assert len(list(job.sink.glob("_delta_log/*.json"))) == again
 
 
+@pytest.mark.repeated
 def test_TT209_the_older_of_two_runs_is_shut_out(spark: SparkSession, tmp_path: Path) -> None:
     """While a run follows, another one goes on from a copy of its checkpoint, to the same table: the first stops at its next
     micro-batch, and the table holds each row once."""
