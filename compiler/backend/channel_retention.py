@@ -9,7 +9,7 @@ import attrs
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import EpochLog
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.compiler.store.small_files import apart, damaged
+from tracetypes.compiler.store.small_files import apart
 
 __all__ = ["ChannelReader", "ChannelRetention"]
 
@@ -44,10 +44,7 @@ class ChannelRetention:
         if (ahead := max(needed, default=0)) > sender.log.begun + 1:
             what = f"it has sent micro-batches up to {sender.log.begun}, and readers of the channel have read up to {ahead - 1}"
             raise apart(sender.path, what, "Rows between would be lost")
-        for epoch in sender.sent:
-            if epoch >= min(needed, default=0) and not sender.output.sends(epoch):
-                place = f"channel {self.reader.channel.directory!r}"
-                raise damaged(place, f"what micro-batch {epoch} has sent is gone", "rows and markers that are not read yet")
+        self.reader.channel.check(sender.sent, min(needed, default=0))
 
     @property
     def _needed(self) -> list[int]:

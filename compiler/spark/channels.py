@@ -25,7 +25,7 @@ from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
 from tracetypes.compiler.store.channel import Channel, Contents, entry_messages
-from tracetypes.compiler.store.file_channel import LOST, FileChannel, manifest_number
+from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
@@ -50,10 +50,6 @@ class ChannelReader(ABC):
         """Shorten Spark's records of this channel for a query, between two of its micro-batches."""
 
 
-ALL: Final = f"if(size(lines) = get_json_object(lines[0], '$.lines'), lines, array('{LOST}'))"
-"""The lines of a manifest in Spark's SQL; the first one has how many there are."""
-
-
 class FileReader(ChannelReader):
     """Reads manifests by Spark's source of files."""
 
@@ -63,11 +59,10 @@ class FileReader(ChannelReader):
             left.unlink()
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
-        """The lines of manifests, or one that is none if some of a manifest are gone. Spark records the names of files for a day
-        before the newest one, and ignores older files."""
+        """The lines of manifests. Spark records the names of files for a day before the newest one, and ignores older
+        files."""
         manifests = literal(str(self.channel.manifests))
-        whole = spark.readStream.format("text").option("wholetext", "true").option("maxFileAge", "1d").load(manifests)
-        lines = whole.selectExpr("filter(split(value, '\n'), line -> line != '') AS lines").selectExpr(f"explode({ALL}) AS value")
+        lines = spark.readStream.format("text").option("maxFileAge", "1d").load(manifests)
         return lines.repartition(tasks) if tasks > 1 else lines  # a manifest is one small file, and names many large ones
 
     def places(self, log: SparkLog) -> list[int]:

@@ -50,6 +50,9 @@ class Channel(ABC):
         """The output that appends to the channel. ``run``: the name of the sender's run. ``side_outputs``: the outputs
         of its late and rejected rows."""
 
+    def check(self, sent: Sequence[int], since: int) -> None:  # noqa: B027
+        """See at a start that what epochs ``sent`` is there, from a place on. Raises :class:`RunError` ``TT225``."""
+
     @abstractmethod
     def remove(self, before: int) -> None:
         """Remove the entries before a place."""

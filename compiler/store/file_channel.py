@@ -44,7 +44,7 @@ from tracetypes.compiler.wire.seals import checksum_of_file, seal, unseal
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
-__all__ = ["LOST", "ChannelOutput", "FileChannel", "entries_of", "manifest_lines", "manifest_number", "row_entry"]
+__all__ = ["ChannelOutput", "FileChannel", "entries_of", "manifest_lines", "manifest_number", "row_entry"]
 
 
 HOLDS: Final = "rows and markers of a channel"
@@ -65,6 +65,12 @@ class FileChannel(Channel):
         """The output that appends to the channel."""
         self.contents = attrs.evolve(self.contents, run=run)
         return ChannelOutput(plan, self, side_outputs)
+
+    def check(self, sent: Sequence[int], since: int) -> None:
+        """See that the manifests that are not read are there, and whole."""
+        there = {manifest_number(Path(name)) for name in os.listdir(self.manifests)}
+        for number in sorted(one for one in {*there, *sent} if one >= since):
+            entries_of(self.manifests / f"{number:08d}.jsonl", self.contents.run)
 
     def remove(self, before: int) -> None:
         """Remove files."""
@@ -91,17 +97,14 @@ def _name(run: str) -> str:
     return f"manifest of {run}"
 
 
-LOST: Final = "some lines are gone"
-
-
 def entries_of(manifest: Path, run: str) -> list[str]:
     """The lines of a manifest. ``run``: the one that sends. Raises :class:`RunError` ``TT225``."""
-    lines = manifest.read_bytes().splitlines()
     try:
+        lines = manifest.read_bytes().splitlines()
         entries = [unseal(line, _name(run)) for line in lines]
         if not entries or [(one["lines"], one["line"]) for one in entries] != [(len(lines), at) for at in range(len(lines))]:
-            raise ValueError(LOST)
-    except ValueError as error:
+            raise ValueError("some of its lines are gone")
+    except (OSError, ValueError) as error:
         raise damaged(manifest, error, HOLDS) from error
     return [line.decode() for line in lines]
 
@@ -129,7 +132,7 @@ class RowFiles(Contents):
         try:
             return unseal(line.encode(), _name(self.run))
         except ValueError as error:
-            raise damaged(f"a manifest of channel {self.channel!r}", LOST if line == LOST else error, HOLDS) from error
+            raise damaged(f"a manifest of channel {self.channel!r}", error, HOLDS) from error
 
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
         """The rows of a file, whose checksum is compared."""
