@@ -785,9 +785,10 @@ def run_ordered(op: OpKeyedOrdered[Any, Any, Any, Any], channel: Iterable[Piece[
     state = states_of(op).returned
 
     def visit(marker: Marker) -> None:
+        here = f"marker {marker}"
         for key in states:
             emit = _same_key(emitter, key)
-            at = f"key {key!r}, marker {marker}"
+            at = f"key {key!r}, {here}"
             after = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emit)
             states[key] = state("on_marker", key, after)
         emitter.out.append(marker)
@@ -843,17 +844,18 @@ def run_unordered(
 
     def visit(marker: Marker) -> None:
         nonlocal start
+        here = f"marker {marker}"
         for key in states:
             if key in idle:
                 continue
-            at = f"key {key!r}, marker {marker}"
+            at = f"key {key!r}, {here}"
             after = call_operator(op, "update_state", at, op.update_state, states[key], aggregates[key])
             states[key] = state("update_state", key, after)
             aggregates[key] = aggregate("identity", key, call_operator(op, "identity", at, op.identity))
             odd = call_operator(op, "on_marker", at, op.on_marker, states[key], key, marker, emitter.pair)
             ran(op, "on_marker", key, odd)
-        nothing = call_operator(op, "identity", f"marker {marker}", op.identity)
-        after = call_operator(op, "update_state", f"marker {marker}", op.update_state, start, nothing)
+        nothing = call_operator(op, "identity", here, op.identity)
+        after = call_operator(op, "update_state", here, op.update_state, start, nothing)
         start = state("update_state", NO_KEY, after)
         emitter.out.append(marker)
 
