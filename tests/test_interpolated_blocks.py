@@ -192,8 +192,8 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(limits, "MANY", 1)
     plan_of: dict[int, Any] = {}
 
-    def plans_of(kernel: StageKernel, one: Plan, stage: Any, **more: Any) -> None:
-        init(kernel, one, stage)
+    def plans_of(kernel: StageKernel, one: Plan, stage: Any, *more: Any) -> None:
+        init(kernel, one, stage, *more)
         plan_of[id(kernel)] = one, stage
 
     init = StageKernel.__init__
