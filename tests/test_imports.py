@@ -74,6 +74,12 @@ RULES = (
         ("sklearn",),
         but=("tracetypes.stdlib.trees", "tracetypes.compiler.gates.learned.training"),
     ),
+    Rule(
+        "only machine code needs numba",
+        "tracetypes",
+        ("numba", "llvmlite"),
+        but=("tracetypes.compiler.columns.machine.numba_code", "tracetypes.compiler.columns.machine.objects"),
+    ),
     Rule("only pictures of gates need matplotlib", "tracetypes", ("matplotlib",), but=("tracetypes.compiler.gates.figures",)),
     Rule(
         "the compiler knows templates, not the operators written with them",

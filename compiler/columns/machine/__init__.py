@@ -1,0 +1,1 @@
+"""Machine code of generated Python, by numba: the functions, their cache on disk, and the thread that compiles them."""
