@@ -36,6 +36,7 @@ import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.local.states import Part, StateParts, digest_of, state_of
+from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.runtime.regroup import divided
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
@@ -136,6 +137,9 @@ class LocalLog:
     def ended(self) -> int:
         """The last epoch whose states are here; -1 for none."""
         return int(self._one("SELECT max(number) FROM epochs WHERE ended", -1))
+
+    def refuse(self, old: Fingerprint, new: Fingerprint) -> None:
+        """Refuse nothing: what a plan may change may change here."""
 
     def takes(self, number: int) -> Takes | None:
         """What an epoch takes, if it was begun."""

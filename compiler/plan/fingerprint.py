@@ -126,6 +126,8 @@ NOTHING = "nothing"
 NO_FUSE = "--no-fuse"
 TELLS = "late rows are told by"
 
+CLOSES = ", closes after"
+
 LONG = 100
 """Operators of a link from which on they are told by a hash: of many sources that join one chain each has all of it."""
 
@@ -156,6 +158,11 @@ class Fingerprint:
     def changed(self, new: Fingerprint) -> list[str]:
         """The changes of a plan that can go on."""
         return list(map(self._named, changes(self.free, new.free)))
+
+    @property
+    def closing(self) -> frozenset[str]:
+        """The sources whose last blocks close by the clock."""
+        return frozenset(label.removesuffix(CLOSES) for label in self.free if label.endswith(CLOSES))
 
     def _named(self, line: str) -> str:
         """A line about a step, with its operator."""
@@ -324,7 +331,7 @@ class _Describer:
                 how, by = source.markers, source.ordered_by
                 self.kept[f"{where}, markers"] = _times(how) if isinstance(how, EventTime) else "in band"
                 if isinstance(how, EventTime) and how.closes_after is not None:
-                    self.free[f"{where}, closes after"] = f"{how.closes_after / 1e6:g} s"
+                    self.free[where + CLOSES] = f"{how.closes_after / 1e6:g} s"
                 self.kept[f"{where}, unit of time"] = how.unit
                 self.kept[f"{where}, ordered by"] = "the position of rows" if isinstance(by, RowPosition) else NOTHING
                 functions = {"key": source.key, "time": how.time, "ordered_by": by}

@@ -31,7 +31,6 @@ from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.errors import UsageError
 
 __all__ = ["SparkBackend", "SparkEngine"]
 
@@ -81,18 +80,10 @@ class SparkBackend:
         store: RunStore,
         context: RunContext,
     ) -> RunningQuery:
-        """Start the query of a segment. Raises :class:`UsageError` ``TT402`` if ``closes_after=`` was added or left out since it
-        began: what Spark reads may not change."""
+        """Start the query of a segment."""
         log, name = SparkLog(store.path), segment.name if context.names else ""
-        clock, closes = store.path / "clock", any(map(closes_by_clock, plan.sources))
-        if log.begun >= 0 and closes != clock.exists():
-            raise UsageError(
-                "TT402",
-                f"the run in {store.path} began with{'out' if closes else ''} closes_after=, and Spark cannot change that",
-                fix=f"{'leave it out' if closes else 'give it'}, or start anew with another --checkpoint and output",
-            )
-        if closes:
-            clock.mkdir(exist_ok=True)
+        if any(map(closes_by_clock, plan.sources)):
+            (store.path / "clock").mkdir(exist_ok=True)
         ending = EndOfSources(inputs, store, log, drain=context.drain)
         takes = list(channels.values())
         handler = MicroBatches(self.spark, plan, store, log, store.output, ending, context.on_epoch, name, takes)

@@ -27,8 +27,10 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.sql import SparkSession
 
+from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
+from tracetypes.errors import UsageError
 
 __all__ = ["SparkLog", "operator_numbers", "stage_states"]
 
@@ -62,6 +64,19 @@ class SparkLog:
 
     def _last(self, log: str) -> int:
         return max((int(p.name) for p in (self.path / log).glob("[0-9]*")), default=-1)
+
+    def refuse(self, old: Fingerprint, new: Fingerprint) -> None:
+        """Raise :class:`UsageError` ``TT402`` if ``closes_after=`` was added or left out since the run began: what Spark reads
+        may not change."""
+        if self.begun >= 0 and (changed := old.closing ^ new.closing):
+            name = min(changed)
+            closes = name in new.closing
+            raise UsageError(
+                "TT402",
+                f"the run in {self.path.parent} began with{'out' if closes else ''} closes_after= of {name}, "
+                "and Spark cannot change that",
+                fix=f"{'leave it out' if closes else 'give it'}, or start anew with another --checkpoint and output",
+            )
 
     def offsets(self, batch: int) -> list[Any]:
         """The end of reading of each source with a micro-batch; None for a source that has sent nothing."""

@@ -65,6 +65,9 @@ class EpochLog(Protocol):
     def ended(self) -> int:
         """The last epoch that is over for the backend; -1 for none."""
 
+    def refuse(self, old: Fingerprint, new: Fingerprint) -> None:
+        """Raise :class:`UsageError` ``TT402`` for a change that a plan may make, but that the backend cannot make."""
+
 
 Logs: TypeAlias = Callable[[Path], EpochLog]
 """What a backend keeps of a query in a checkpoint."""
@@ -95,6 +98,11 @@ class CompatibleCheckpoint:
         """Whether the run has answered the end of its sources."""
         return read_own(self.path / "finished", self.run) is not None
 
+    def refuse_on_backend(self) -> None:
+        """Raise :class:`UsageError` ``TT402`` for a change that its backend cannot make."""
+        if self.changed and self.known is not None:
+            self.log.refuse(Fingerprint.of(self.known["graph"]), self.graph)
+
     def write(self) -> None:
         """Take the directory for this plan. Raises :class:`RunError` ``TT209``."""
         writable(self.path)
@@ -110,10 +118,11 @@ class CompatibleCheckpoint:
 
 
 def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
-    """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211``."""
+    """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211`` and :class:`UsageError` ``TT402``."""
     key = Key.of(path)
     checkpoint, refused = _compared(path, plan, fingerprint(plan, key=key), key, path, logs)
     _refuse(path, refused)
+    checkpoint.refuse_on_backend()
     _not_between(checkpoint)
     return checkpoint
 
@@ -343,6 +352,8 @@ class _Matching:
                 self.is_allowed(segment)
                 changed.append(f"query {name} is new, and begins where its sources begin")
         _refuse(self.root, self.refused)
+        for checkpoint in queries.values():
+            checkpoint.refuse_on_backend()
         channels = {
             segment.sends: self.root / "channels" / names[segment.name]
             for segment in self.program.segments

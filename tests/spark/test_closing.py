@@ -12,17 +12,21 @@ from pyspark.sql import SparkSession
 
 import tracetypes
 from tests.test_clocks import Reading
-from tracetypes import Dataflow, U, UsageError, every
+from tracetypes import Dataflow, RunError, U, UsageError, check, every
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.store.compatibility import claim
 from tracetypes.stdlib import count, tumbling
 
 pytestmark = pytest.mark.spark
 
 
-def flow_of(**options: Any) -> Dataflow:
+def flow_of(marker: str = "end", **options: Any) -> Dataflow:
     flow = Dataflow("closing")
     marks = every(seconds=1, time=lambda r: r.ts, **options)
     rows = flow.source("readings", U[str, Reading], key=lambda r: r.device, markers=marks)
-    flow.sink("out", rows.through(tumbling(count(), size=1)), marker="end")
+    flow.sink("out", rows.through(tumbling(count(), size=1)), marker=marker)
     return flow
 
 
@@ -53,5 +57,28 @@ def test_the_last_window_closes_and_a_late_row_is_counted(spark: SparkSession, t
     follow("01:41", late=0)
     add(inputs, "b", 100, 200)
     follow("01:41", "03:21", late=1)
-    with pytest.raises(UsageError, match=r"^TT402 the run in .* began with closes_after=, and Spark cannot change that"):
-        tracetypes.run(flow_of(), *places, **options)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_what_spark_cannot_change_is_refused_for_good(tmp_path: Path, answered: bool) -> None:
+    """Also where a run stopped between the answer of a micro-batch and Spark's record of it: then other changes are refused
+    for one run only."""
+
+    def plan_of(marker: str, **options: Any) -> Plan:
+        return program(check(flow_of(marker, **options)), key_groups=2).plans[0]
+
+    claim(tmp_path, plan_of("end", closes_after=0.3), SparkLog).write()
+    for log, numbers in (("offsets", "01"), ("commits", "0")):
+        (tmp_path / "spark" / log).mkdir(parents=True)
+        for number in numbers:
+            (tmp_path / "spark" / log / number).touch()
+    if answered:
+        (tmp_path / "commits").mkdir()
+        (tmp_path / "commits/00000001.json").touch()
+        with pytest.raises(RunError, match=r"TT211 .* with a changed graph yet: .* has answered micro-batch 1"):
+            claim(tmp_path, plan_of("until", closes_after=0.3), SparkLog)
+    else:
+        claim(tmp_path, plan_of("until", closes_after=0.3), SparkLog)
+    for marker in ("end", "until"):
+        with pytest.raises(UsageError, match=r"^TT402 the run in .* began with closes_after= of source readings, and Spark"):
+            claim(tmp_path, plan_of(marker), SparkLog)
