@@ -191,7 +191,7 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "                  because the function by= is called per item; numbers, times and text that it returns are sorted as "
         "columns",
         "        Python    time_window",
-        "                  because the items of a key are taken one after the other",
+        "                  because `time_window` returns a dict",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
@@ -265,7 +265,7 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [shown.count(word) for word in ("RR", "HASH(16)", "SORT")] == [1, 2, 2]
     badges = {name: next(t for t in shown[shown.index(name) :] if t in ("native", "Python")) for name in OPERATORS}
     assert badges == OPERATORS
-    assert "Python, because the items of a key are taken one after the other." in plan
+    assert "Python, because `time_window` returns a dict (" in plan
     assert "stage 0, one stateful operator by key group" in page, "the plan as text"
 
 

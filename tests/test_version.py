@@ -44,6 +44,7 @@ LAYOUTS = Path(__file__).parent / "layouts.json"
 PICKLED = (
     *("compiler.runtime.state.StageState", "compiler.runtime.progress.Progress", "compiler.runtime.operators.UnorderedState"),
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
+    "compiler.runtime.ordered_states.OrderedState",
     *("compiler.runtime.partial_aggregation.Combined", "compiler.runtime.partial_aggregation.Reduced"),
     "compiler.columns.exact_sums.ExactSums",
     *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.DictionaryEncoded"),

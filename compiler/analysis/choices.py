@@ -17,7 +17,7 @@ from tracetypes.sort_keys import Desc
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["TracedChoice", "choices_in", "has_place", "returned"]
+__all__ = ["TracedChoice", "choices_in", "place_of", "returned"]
 
 
 @attrs.frozen(eq=False)
@@ -41,13 +41,19 @@ def choices_in(op: Operator, takes: StreamType) -> tuple[TracedChoice, ...] | Op
 
 
 def _traced(choice: Choice[Any], value: Schema) -> TracedChoice:
-    by = returned(choice.by, value)
-    if not has_place(united([result for result in results(by) if result is not None], "by")):
-        raise Untraceable("orders by something else than numbers, times, texts, and tuples and desc() of these")
+    by = place_of(choice.by, value)
     where = None if choice.where is None else returned(choice.where, value)
     if where is not None and any(isinstance(result, Pack) or result.kind != Boolean() for result in results(where) if result):
         raise Untraceable("has a where= that gives no bool")
     return TracedChoice(choice, by, where)
+
+
+def place_of(by: Callable[[Any], Any], value: Schema) -> Tree:
+    """The tree of a function by which values are sorted. Raises :class:`Untraceable`."""
+    tree = returned(by, value)
+    if not _has_place(united([result for result in results(tree) if result is not None], "place")):
+        raise Untraceable("gives something else than numbers, times, texts, and tuples and desc() of these")
+    return tree
 
 
 def returned(function: Callable[[Any], Any], value: Schema) -> Tree:
@@ -58,8 +64,8 @@ def returned(function: Callable[[Any], Any], value: Schema) -> Tree:
     return tree
 
 
-def has_place(value: Value) -> bool:
+def _has_place(value: Value) -> bool:
     """Whether values of a structure have a place in an order that columns can tell."""
     if isinstance(value, Pack):
-        return value.cls in (tuple, Desc) and all(map(has_place, value.parts))
+        return value.cls in (tuple, Desc) and all(map(_has_place, value.parts))
     return isinstance(value.kind, Boolean | Integer | Float | String | Bytes | Timestamp | Date)

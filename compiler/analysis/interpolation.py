@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.analysis.blame import Opaque, refusal
-from tracetypes.compiler.analysis.choices import has_place, returned
-from tracetypes.compiler.analysis.monoids import results, united
+from tracetypes.compiler.analysis.choices import place_of, returned
+from tracetypes.compiler.analysis.monoids import results
 from tracetypes.compiler.tracing.expr import Pack, Tree
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 from tracetypes.interpolation import Interpolation
@@ -51,9 +51,7 @@ def interpolation_in(
         return None
     value = takes.value
     try:
-        place = returned(order, value)
-        if not has_place(united([result for result in results(place) if result is not None], "place")):
-            raise Untraceable("gives something else than numbers, times, texts, and tuples and desc() of these")
+        place = place_of(order, value)
     except Untraceable as why:
         return refusal(op, why, "the function by= of the sort before it")
     try:

@@ -19,7 +19,7 @@ from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["Keyed", "keyed_of"]
+__all__ = ["Keyed", "has_codes", "keyed_of"]
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +43,7 @@ def keyed_of(
     op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid, key: Schema, gives: StreamType
 ) -> Keyed:
     """Trace the methods of an operator for its aggregates. Raises :class:`Untraceable` with the reason."""
-    if not _has_codes(key):
+    if not has_codes(key):
         raise Untraceable("has keys that hold lists or are of several types")
     initial, identity = constant(op, "initial_state"), constant(op, "identity")
     try:
@@ -76,15 +76,15 @@ def _state_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], monoid: Monoid
             return united(values, "state"), update
 
 
-def _has_codes(schema: Schema) -> bool:
+def has_codes(schema: Schema) -> bool:
     """Can equal keys of the schema be told by their columns?"""
     match schema:
         case ListOf() | OneOf():
             return False
         case Optional(item):
-            return not isinstance(item, Record) and _has_codes(item)
+            return not isinstance(item, Record) and has_codes(item)
         case Record(_, fields):
-            return all(_has_codes(inner) for _, inner in fields)
+            return all(has_codes(inner) for _, inner in fields)
         case _:
             return True
 

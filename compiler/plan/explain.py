@@ -11,7 +11,13 @@ import attrs
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import choices_of, interpolation_of, runs_at_each_marker, sums_only
+from tracetypes.compiler.plan.facts import (
+    choices_of,
+    columns_in_order,
+    interpolation_of,
+    runs_at_each_marker,
+    sums_only,
+)
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
@@ -244,7 +250,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
-        native = native or interpolation_of(stage) is not None
+        native = native or interpolation_of(stage) is not None or at <= columns_in_order(stage) > 0
         why = None if native else _why(stage, at)
         name = _step(stage, at)
         yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)
@@ -280,8 +286,12 @@ def _why(stage: Stage, at: int) -> str | Opaque:
             return "each item is kept with its place in the source"
         case OpKeyedOrdered() if isinstance(stage.interpolation, Opaque):
             return stage.interpolation
+        case OpKeyedOrdered() if isinstance(step.ordered, Opaque):
+            return step.ordered
+        case OpKeyedOrdered() if at and isinstance(stage.steps[at - 1].operator, OpKeyedOrdered | OpKeyedUnordered):
+            return "its items come from the operator before it"
         case OpKeyedOrdered():
-            return "the items of a key are taken one after the other"
+            return "the items before it are not sorted as columns"
         case OpKeyedUnordered() as op if overrides(op, "on_item"):
             return "it emits for single items"
         case OpKeyedUnordered():

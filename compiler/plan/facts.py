@@ -15,6 +15,7 @@ from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, 
 __all__ = [
     "choices_of",
     "column_monoid",
+    "columns_in_order",
     "emits_at_markers",
     "interpolation_of",
     "is_on_grid",
@@ -48,6 +49,14 @@ def interpolation_of(stage: Stage) -> TracedInterpolation | None:
     """The two steps of a stage, if they are a sort and an interpolation that run over columns."""
     traced = stage.interpolation
     return traced if isinstance(traced, TracedInterpolation) and not emits_at_markers(stage.region) else None
+
+
+def columns_in_order(stage: Stage) -> int:
+    """How many operators behind the sort of a stage run over columns, one behind the other."""
+    if not stage.steps or isinstance(stage.steps[0].place, Opaque) or emits_at_markers(stage.region):
+        return 0
+    opaque = [isinstance(step.ordered, Opaque) for step in stage.steps[1:]]
+    return opaque.index(True) if True in opaque else len(opaque)
 
 
 def emits_at_markers(region: Region) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import choices_of, column_monoid, interpolation_of, sums_only
+from tracetypes.compiler.plan.facts import choices_of, column_monoid, columns_in_order, interpolation_of, sums_only
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -47,7 +47,7 @@ def stage_calls_python(plan: Plan, stage: Stage) -> bool:
     behind += [(link, _is_opaque(link)) for link in links(plan.region)]
     if any(calls and isinstance(link, StageLink) and link.leaf.stage == stage.number for link, calls in behind):
         return True
-    if interpolation_of(stage) is not None:
+    if interpolation_of(stage) is not None or 0 < columns_in_order(stage) == len(stage.steps) - 1:
         return False
     steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
     return any(at or isinstance(step.keyed, Opaque) or not sums_only(stage) for at, step in steps)
@@ -98,8 +98,8 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
         return Region(tuple(map(node, one.nodes)))
 
     def step(one: Step) -> Step:
-        matches = isinstance(one.node, Apply) and by_operator[id(one.node.op)] in names
-        return attrs.evolve(one, monoid=why, keyed=why, choices=why) if matches else one
+        matches = by_operator[id(one.node.op if isinstance(one.node, Apply) else one.node)] in names
+        return attrs.evolve(one, monoid=why, keyed=why, choices=why, ordered=why, place=why) if matches else one
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))

@@ -19,6 +19,7 @@ from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
@@ -56,6 +57,7 @@ EVERY = 100_000
 _UNTRACED: Final = Opaque("it was not traced")
 _NO_MONOID: Final = Opaque("it has none")
 _NOT_KEYED: Final = Opaque("it has no monoid")
+_NO_ORDER: Final = Opaque("its items have no order")
 _NO_CHOICES: Final = Opaque("it needs all of its items")
 
 
@@ -180,7 +182,8 @@ class Step:
     """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
     ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
     states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell.
-    ``coarse``: what runs in place of the author's operator, on joined blocks."""
+    ``coarse``: what runs in place of the author's operator, on joined blocks. ``ordered``: an ordered operator's methods, if it
+    can run over columns; ``place``: of a sort, the function by which it sorts."""
 
     node: Apply | Sort | Restore
     takes: StreamType
@@ -189,6 +192,8 @@ class Step:
     keyed: Keyed | Opaque = _NOT_KEYED
     choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
     coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None
+    ordered: Ordered | Opaque = _NO_ORDER
+    place: Tree | Opaque = _UNTRACED
 
     @property
     def operator(self) -> Operator:

@@ -13,6 +13,7 @@ from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
 from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.ordered import Ordered, ordered_in, place_in
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.specification import require
@@ -329,13 +330,23 @@ class _Planner:
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
+        ordered: Ordered | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             op = as_operator(node.op) if coarse is None else coarse
             monoid = self.once(monoid_in, op, takes)
             keyed = self.once(keyed_in, op, monoid, takes, gives)
             choices = self.once(choices_in, op, takes)
+            ordered = self.once(ordered_in, op, takes, gives)
         return Step(
-            node=node, takes=takes, gives=gives, monoid=monoid, keyed=keyed, choices=choices, coarse=coarse
+            node=node,
+            takes=takes,
+            gives=gives,
+            monoid=monoid,
+            keyed=keyed,
+            choices=choices,
+            coarse=coarse,
+            ordered=ordered,
+            place=self.once(place_in, node, takes.value) if isinstance(node, Sort) else Opaque("it is no sort"),
         )
 
     def stage(self, region: Region, steps: list[Step], gives: StreamType) -> FromStage:

@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 from typing import Any, Final, Protocol, final
 
 from tracetypes.compiler.columns.ordering import Pairs
-from tracetypes.compiler.runtime.open_blocks import Flows, OpenBlocks
+from tracetypes.compiler.runtime.closed_blocks import Objects
+from tracetypes.compiler.runtime.open_blocks import OpenBlocks
 from tracetypes.compiler.runtime.operators import Flowing, OrderedRunner, Runner
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import keys_held
@@ -230,7 +231,7 @@ class EmptyBlocks:
             if at == 0 and one.until >= marker.micros:
                 one.pass_to(marker.micros)
                 due = self.blocks.close(Coming({}, {}).only(runs_of((marker.micros,))))
-                objects = due.objects([marker.micros]) if isinstance(due, Flows) else due
+                objects = due if isinstance(due, Objects) else due.objects([marker.micros])
                 ((_, flowing),) = objects.blocks
                 if objects.start:
                     one.visited(marker)

@@ -17,10 +17,10 @@ from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Sorter, codes_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.answers import outcome
+from tracetypes.compiler.runtime.closed_blocks import Due, Flows
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit
 from tracetypes.compiler.runtime.interpolation import Emissions, emissions_of
-from tracetypes.compiler.runtime.open_blocks import Due, Flows
 from tracetypes.compiler.runtime.open_tables import SortedBlocks
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.sampled_arguments import Reads

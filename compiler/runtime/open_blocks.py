@@ -11,20 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, final
 
-import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.batches import Batch, decode
-from tracetypes.compiler.columns.column import take
-from tracetypes.compiler.columns.conversion import values_of
-from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.plan.plan import FromSource, MergeStep, Region, Stage, StatelessStep, links
 from tracetypes.compiler.runtime.at_markers import AtMarkers
-from tracetypes.compiler.runtime.blocks import AggregateBlock, BlockBuffer, Lists
+from tracetypes.compiler.runtime.blocks import AggregateBlock, BlockBuffer
+from tracetypes.compiler.runtime.closed_blocks import Due, Objects
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
@@ -37,16 +33,12 @@ from tracetypes.trace import StreamType
 
 __all__ = [
     "Arrived",
-    "Due",
-    "Flows",
     "FoldedBlocks",
     "ObjectBlocks",
-    "Objects",
     "OpenBlocks",
     "Owners",
     "Placing",
     "occupied_blocks",
-    "runs_by_block",
 ]
 
 Placing: TypeAlias = Callable[[Any], Any]
@@ -66,61 +58,6 @@ def occupied_blocks(columns: Iterable[Any], last: int) -> MarkerRuns:
         return NO_MARKERS
     ends = np.concatenate(heads)
     return runs_of(np.unique(ends[ends <= last]).tolist())
-
-
-@final
-@attrs.frozen(eq=False)
-class Objects:
-    """Blocks that close, each with its end, for the operator at ``start``."""
-
-    blocks: Iterator[tuple[int, Any]]
-    start: int
-
-
-def runs_by_block(blocks: Any, keys: list[Any], counts: list[int], values: list[Any]) -> dict[int, Runs]:
-    """Blocks as objects. ``blocks``: the end (int64, ascending) of each key's run; ``counts``: how many values it has."""
-    tables = dict[int, Runs]()
-    first = start = 0
-    for last in [*(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)] if len(blocks) else []:
-        end = start + sum(counts[first:last])
-        tables[int(blocks[first])] = Runs(keys[first:last], counts[first:last], values[start:end])
-        first, start = last, end
-    return tables
-
-
-@final
-@attrs.frozen(eq=False)
-class Flows:
-    """The items of all blocks that close as columns, with the end of each, for the operator at ``start``. ``places``: of ordered
-    items, which are one flow by block and key, the place (int64) of each among those of its block and key."""
-
-    flows: list[tuple[KeyedFlow, Any]]
-    start: int
-    places: Any = None
-
-    @property
-    def count(self) -> int:
-        """How many items there are."""
-        return sum(flow.count for flow, _ in self.flows)
-
-    def objects(self, ends: Iterable[int]) -> Objects:
-        """The same as objects."""
-        if self.places is not None:
-            return self._runs(ends)
-        lists, aggregates = Lists(), dict[int, Any]()
-        for flow, column in self.flows:
-            lists.hold(aggregates, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
-        return Objects(((end, lists.take(aggregates.pop(end, None))) for end in ends), self.start)
-
-    def _runs(self, ends: Iterable[int]) -> Objects:
-        ((flow, column),) = self.flows
-        starts = np.flatnonzero(self.places == 0)
-        keys, counts = values_of(take(flow.key, starts), len(starts)), np.diff(starts, append=flow.count).tolist()
-        blocks = runs_by_block(column[starts], keys, counts, values_of(flow.value, flow.count))
-        return Objects(((end, blocks.get(end, Runs([], [], []))) for end in ends), self.start)
-
-
-Due: TypeAlias = Objects | Flows
 
 
 # ------------------------------------------------------------------------------------- what all of them need

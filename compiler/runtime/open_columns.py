@@ -13,6 +13,7 @@ from tracetypes.compiler.columns.column import Columns
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
+from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects
 from tracetypes.compiler.runtime.column_states import Columnar, ColumnState
 from tracetypes.compiler.runtime.emitter import joined
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -20,10 +21,7 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Piece
 from tracetypes.compiler.runtime.open_blocks import (
     Arrived,
-    Due,
-    Flows,
     FoldedBlocks,
-    Objects,
     Placing,
     occupied_blocks,
 )

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, final
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
+from tracetypes.compiler.columns.column import Columns, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
+from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
+from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems, runs_by_block
 from tracetypes.compiler.runtime.epoch import Epoch
-from tracetypes.compiler.runtime.flows import KeyedFlow
+from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
 from tracetypes.compiler.runtime.messages import Items, Piece
 from tracetypes.compiler.runtime.open_blocks import (
     Arrived,
-    Due,
-    Flows,
-    Objects,
     OpenBlocks,
     Placing,
     occupied_blocks,
-    runs_by_block,
 )
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.trace import StreamType
 
-__all__ = ["SortedBlocks", "TableBlocks"]
+__all__ = ["Place", "SortedBlocks", "TableBlocks"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Place:
+    """The function of a sort as a tree. ``seen`` sees what it gives."""
+
+    tree: Tree
+    seen: Callable[[Inputs, Columns, int], None] | None
+
+    def of(self, values: Columns, count: int) -> Columns:
+        """What it gives for values. Raises :class:`Undefined`."""
+        inputs = inputs_of({"value": values})
+        places = return_values(self.tree, inputs, count)
+        if self.seen is not None:
+            self.seen(inputs, places, count)
+        return places
 
 
 class TableBlocks(OpenBlocks):
@@ -99,15 +117,38 @@ class TableBlocks(OpenBlocks):
 class SortedBlocks(TableBlocks):
     """The same for a stage that sorts first: many blocks at once."""
 
-    def __init__(self, takes: StreamType, state: StageState, epoch: Epoch, sorter: Sorter) -> None:
-        self.sorter = sorter
+    def __init__(
+        self, takes: StreamType, state: StageState, epoch: Epoch, sorter: Sorter, place: Place | None = None
+    ) -> None:
+        """``place``: where items may go on as columns, what sorts them."""
+        self.sorter, self.place = sorter, place
         super().__init__(takes, state, epoch)
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
         table = self.table(coming.markers[-1])
+        if self.place is not None:
+            try:
+                return self._items(self.place, table)
+            except Undefined:
+                pass
         return self.sorted(table, coming)
+
+    def _items(self, place: Place, table: tuple[Any, Any, Any] | None) -> OrderedItems:
+        """The items of a table by key. Raises :class:`Undefined`."""
+        takes = self.takes
+        if table is None:
+            none, keys, column = np.zeros(0, np.int64), array(takes.key, []), array(takes.value, [])
+            return OrderedItems(from_arrow(takes.key, keys), 0, none, none, from_arrow(takes.value, column), 1)
+        ends, keys, column = table
+        values, codes = from_arrow(takes.value, column), codes_of(takes.key, keys)
+        rows = self.sorter.rows_of_columns([codes, ends], place.of(values, len(ends)), values)
+        codes, ends = codes[rows], ends[rows]
+        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        names = from_arrow(takes.key, keys.take(pa.array(rows[starts])))
+        codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
+        return OrderedItems(names, len(starts), codes, ends, take(values, rows), 1)
 
     def table(self, last: int) -> tuple[Any, Any, Any] | None:
         """What is held for blocks up to ``last``, as one table: ends (int64), keys and values; None for nothing. It is held no

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, TypeAlias, final
 
+from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.columns.ordering import Pairs
-from tracetypes.compiler.plan.facts import sums_only
+from tracetypes.compiler.plan.facts import columns_in_order, sums_only
 from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems
 from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage
 from tracetypes.compiler.runtime.empty_blocks import (
     DueMarkers,
@@ -21,11 +23,15 @@ from tracetypes.compiler.runtime.empty_blocks import (
 )
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.runtime.open_blocks import Due, Flows, OpenBlocks
+from tracetypes.compiler.runtime.open_blocks import OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
+from tracetypes.compiler.runtime.ordered_check import OrderedCheck
+from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.runtime.watch import Watch
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.interpreter import call_operator
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import Marker
@@ -57,6 +63,10 @@ def pauses(markers: MarkerRuns, occupied: MarkerRuns, least: int) -> Stretches:
     return stretches
 
 
+def _occupied(stretches: Stretches) -> MarkerRuns:
+    return MarkerRuns(one for occupied, _ in stretches for one in occupied.ranges)
+
+
 @final
 class Pipeline:
     """The operators of a stage in their order, and the emitter behind them."""
@@ -74,6 +84,10 @@ class Pipeline:
             for at, step in enumerate(stage.steps)
         ]
         self.emitter = _emitter(plan, stage, verifier)
+        self.columns = _columns(stage, verifier)
+        in_order = bool(self.columns) and len(self.columns) == len(self.steps) - 1
+        self.at_once = in_order and all(one.at_once for one in self.columns.values()) and not self.emitter.emits_at_markers
+        """Whether a pause costs what happens in it, as markers that change nothing are found by columns."""
 
     @property
     def as_columns(self) -> bool:
@@ -91,23 +105,46 @@ class Pipeline:
             self._take(states, blocks.close(coming), markers, epoch)
             return
         until = [markers[-1]] * len(self.steps)
-        self._take_between(states, blocks, coming, pauses(markers, blocks.occupied(coming), limits.PAUSE), until, epoch)
+        self._take_between(states, blocks, coming, limits.PAUSE, until, epoch)
 
     def _take_between(
-        self, states: list[Any], blocks: OpenBlocks, coming: Coming, stretches: Stretches, until: list[int], epoch: Epoch
+        self, states: list[Any], blocks: OpenBlocks, coming: Coming, least: int, until: list[int], epoch: Epoch
     ) -> None:
-        """Take blocks, and the pauses behind them."""
+        """Take blocks, and the pauses behind them: ``least`` markers or more. ``until``: by operator, the last marker at which it
+        may emit."""
+        occupied = blocks.occupied(coming)
+        stretches = pauses(coming.markers, occupied, least)
+        if self.at_once and self._in_columns(states):
+            whole = _occupied(stretches)
+            due = blocks.close(coming.only(whole or coming.markers.after(coming.markers[-1] - 1)))
+            if isinstance(due, OrderedItems):
+                due = self._in_order(states, due, coming.markers, until, epoch)
+            if isinstance(due, Flows):
+                if self._leave(due, coming.markers, epoch):
+                    return
+                stretches = pauses(coming.markers, occupied | due.occupied, least)
+                whole = _occupied(stretches)
+            objects = due if isinstance(due, Objects) else due.objects(whole)
+            self._objects_between(states, blocks, objects, stretches, until, epoch)
+            return
         if blocks.at_each_marker or len(stretches) == 1:
             for occupied, pause in stretches:
                 if occupied:
                     self._take(states, blocks.close(coming.only(occupied)), occupied, epoch)
                 self._pass(states, blocks, pause, until, epoch)
             return
-        whole = MarkerRuns(one for occupied, _ in stretches for one in occupied.ranges)
+        whole = _occupied(stretches)
         due = blocks.close(coming.only(whole))
         if isinstance(due, Flows) and self._leave(due, whole, epoch):
             return
-        objects = due.objects(whole) if isinstance(due, Flows) else due
+        self._objects_between(
+            states, blocks, due if isinstance(due, Objects) else due.objects(whole), stretches, until, epoch
+        )
+
+    def _objects_between(
+        self, states: list[Any], blocks: OpenBlocks, objects: Objects, stretches: Stretches, until: list[int], epoch: Epoch
+    ) -> None:
+        self._to_objects(states)
         for occupied, pause in stretches:
             for end, flowing in islice(objects.blocks, len(occupied)):
                 self._block(states, flowing, Marker(end), objects.start, epoch)
@@ -115,10 +152,13 @@ class Pipeline:
 
     def _take(self, states: list[Any], due: Due, ends: MarkerRuns, epoch: Epoch) -> None:
         """Take blocks that follow one another."""
+        if isinstance(due, OrderedItems):
+            due = self._in_order(states, due, ends, [ends[-1]] * len(self.steps), epoch)
         if isinstance(due, Flows):
             if self._leave(due, ends, epoch):
                 return
             due = due.objects(ends)
+        self._to_objects(states)
         for end, flowing in due.blocks:
             self._block(states, flowing, Marker(end), due.start, epoch)
 
@@ -134,10 +174,44 @@ class Pipeline:
                 self.emitter.block(Pairs([], []), Marker(end), epoch.group)
         return True
 
+    # --------------------------------------------------------------------------------------- items in order
+
+    def _in_order(
+        self, states: list[Any], items: OrderedItems, markers: MarkerRuns, until: list[int], epoch: Epoch
+    ) -> Flows:
+        """Take items and markers through the operators that take columns, as far as that goes."""
+        while (kernel := self.columns.get(items.start)) is not None:
+            at = items.start
+            state = kernel.adopted(states[at], items.count)
+            if state is None:
+                break
+            states[at] = state
+            try:
+                out = kernel.run(state, items, markers.up_to(until[at]))
+            except Undefined:
+                break
+            epoch.flowed[at] += items.count
+            items = out
+        return items.flows()
+
+    def _in_columns(self, states: list[Any]) -> bool:
+        """Whether all operators have their states as columns."""
+        return all(isinstance(states[at], OrderedState) for at in self.columns)
+
+    @staticmethod
+    def _to_objects(states: list[Any]) -> None:
+        """Let operators have their states as objects."""
+        for at, state in enumerate(states):
+            if isinstance(state, OrderedState):
+                states[at] = state.to_objects()
+
+    # --------------------------------------------------------------------------------------------- pauses
+
     def _pass(self, states: list[Any], blocks: OpenBlocks, markers: MarkerRuns, until: list[int], epoch: Epoch) -> None:
         """Take markers over empty blocks. ``until``: by operator, the last one at which it may emit."""
         if not markers:
             return
+        self._to_objects(states)
         schedules = [self._schedule(at, states, markers.up_to(until[at])) for at in range(len(self.steps))]
         empty = EmptyBlocks(schedules, states, blocks)
         for marker, flowing, flowed in empty.visits(markers, all_of_them=self.emitter.emits_at_markers):
@@ -174,7 +248,7 @@ class Pipeline:
         epoch.closed |= markers
         if markers:
             coming = Coming({}, {}).only(markers)
-            self._take_between(states, blocks, coming, pauses(markers, blocks.occupied(coming), 1), until, epoch)
+            self._take_between(states, blocks, coming, 1, until, epoch)
 
     def _schedule(self, at: int, states: list[Any], markers: MarkerRuns) -> MarkerSchedule:
         """When an operator has to be visited though nothing comes. ``markers``: those at which it may emit."""
@@ -218,6 +292,18 @@ def _runner(stage: Stage, at: int, step: Step, watch: Watch | None) -> Runner:
             pane = None if at else stage.pane
             folded = not at and sums_only(stage)
             return unordered_runner(op, step, folded=folded, tumbles=tumbles, pane=pane, watch=watch)
+
+
+def _columns(stage: Stage, verifier: Verifier | None) -> dict[int, OrderedColumns]:
+    """The operators behind the sort of a stage that run over columns, by their places."""
+    kernels: dict[int, OrderedColumns] = {}
+    for at in range(1, columns_in_order(stage) + 1):
+        op, ordered = stage.steps[at].operator, stage.steps[at].ordered
+        assert isinstance(op, OpKeyedOrdered)
+        assert isinstance(ordered, Ordered)
+        seen = None if verifier is None else OrderedCheck(verifier, stage.steps[at], ordered)
+        kernels[at] = OrderedColumns(op, ordered, seen)
+    return kernels
 
 
 def _emitter(plan: Plan, stage: Stage, verifier: Verifier | None) -> Emitter:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import attrs
@@ -21,6 +22,7 @@ from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.chunks import hashes
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Schema
@@ -94,10 +96,21 @@ def _joined_operator(some: Sequence[Any]) -> Any:
         case UnorderedState(start=start):
             states = {key: value for one in some for key, value in one.states.items()}
             return UnorderedState(states, start, plain=any(one.plain for one in some))
-        case dict():
-            return {key: value for one in some for key, value in one.items()}
+        case dict() | OrderedState():
+            return _joined_in_order(some)
         case other:  # columns, which are joined already, or a sort
             return other
+
+
+def _joined_in_order(some: Sequence[Any]) -> Any:
+    """The states of an ordered operator: as columns, if all of them are columns of one shape."""
+    if all(isinstance(one, OrderedState) and one.shape[0] == some[0].shape[0] for one in some):
+        full = [one for one in some if one.count] or some[:1]
+        with suppress(Undefined):
+            keys = concat([(one.keys, one.count) for one in full])
+            states = concat([(one.states, one.count) for one in full])
+            return OrderedState(keys, sum(one.count for one in full), states, some[0].shape)
+    return {key: value for one in some for key, value in (one if isinstance(one, dict) else one.to_objects()).items()}
 
 
 def _joined_block(one: Any, other: Any) -> Any:
@@ -151,6 +164,8 @@ def _divided_operator(key: Schema, content: Any, group_of: Callable[[Any], int],
     match content:
         case ColumnState():
             return _divided_columns(key, content, count)
+        case OrderedState():
+            return [content.of_keys(rows) for rows in _rows_by_group(key, content.keys, content.count, count)]
         case UnorderedState(states, start, plain):
             return [UnorderedState(some, start, plain=plain) for some in _by_group(states, group_of, count)]
         case dict():

@@ -19,7 +19,7 @@ from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
 from tracetypes.records import Boolean, Float, Integer, Optional, String
 
-__all__ = ["OneRow", "columns_of", "copied", "extended", "full", "like", "put", "sliced"]
+__all__ = ["OneRow", "column_of", "columns_of", "copied", "extended", "full", "like", "put", "sliced"]
 
 
 @final
@@ -52,7 +52,7 @@ def columns_of(shape: Value, kinds: Sequence[Kind | None], values: list[Any]) ->
     """The scalars of Python values of a structure, as columns. Raises :class:`Undefined` for values with another
     structure."""
     try:
-        return [_column_of(kind, [get(v) for v in values]) for kind, get in zip(kinds, _getters(shape), strict=True)]
+        return [column_of(kind, [get(v) for v in values]) for kind, get in zip(kinds, _getters(shape), strict=True)]
     except (AttributeError, IndexError, TypeError):
         raise Undefined(0) from None
 
@@ -68,7 +68,7 @@ def _getters(shape: Value) -> Iterator[Callable[[Any], Any]]:
             yield lambda value, outer=outer, inner=inner: inner(outer(value))  # type: ignore[misc]
 
 
-def _column_of(kind: Kind | None, values: list[Any]) -> Column:
+def column_of(kind: Kind | None, values: list[Any]) -> Column:
     """A column of Python scalars. Raises :class:`Undefined` for what is not of the kind."""
     if isinstance(kind, Exact):
         return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import emits_at_markers, interpolation_of, is_straight
+from tracetypes.compiler.plan.facts import columns_in_order, emits_at_markers, interpolation_of, is_straight
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
@@ -45,7 +45,7 @@ from tracetypes.compiler.runtime.messages import (
 )
 from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
 from tracetypes.compiler.runtime.open_columns import ColumnBlocks
-from tracetypes.compiler.runtime.open_tables import SortedBlocks, TableBlocks
+from tracetypes.compiler.runtime.open_tables import Place, SortedBlocks, TableBlocks
 from tracetypes.compiler.runtime.pipeline import Pipeline
 from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.runtime.verification import Verifier, verified
@@ -94,7 +94,7 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         sorter = Sorter(first.node, takes.value)
         traced = interpolation_of(stage)
         if traced is None:
-            return partial(SortedBlocks, takes, sorter=sorter)
+            return partial(SortedBlocks, takes, sorter=sorter, place=_place(stage, verifier))
         check = None if verifier is None else InterpolationCheck(verifier, traced, takes)
         return partial(InterpolatedBlocks, takes, sorter=sorter, traced=traced, check=check)
     at_markers = AtMarkers.of(stage.region, groups, verifier)
@@ -109,6 +109,14 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         sums, closing = verifier.sums(stage), verifier.closing(folded.op, first.keyed)
     columnar = Columnar(folded.op, first.keyed, sums, closing, tumbles=stage.tumbles is not None, pane=stage.pane)
     return partial(ColumnBlocks, takes, folded=folded, columnar=columnar, as_columns=as_columns)
+
+
+def _place(stage: Stage, verifier: Verifier | None) -> Place | None:
+    """What sorts the items of a stage, where those behind the sort take columns."""
+    sort = stage.steps[0]
+    if not columns_in_order(stage) or isinstance(sort.place, Opaque) or not isinstance(sort.node, Sort):
+        return None
+    return Place(sort.place, None if verifier is None else verifier.sorting(sort.node, sort.place, stage.takes.value))
 
 
 @final

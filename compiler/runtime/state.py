@@ -8,6 +8,7 @@ import attrs
 
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.progress import Progress
 
 __all__ = ["OPEN", "StageState", "items_waiting", "keys_held"]
@@ -47,7 +48,7 @@ def items_waiting(state: StageState) -> int:
 def keys_held(state: Any) -> int:
     """Of how many keys an operator has a state; a sort has none."""
     match state:
-        case ColumnState(count=count):
+        case ColumnState(count=count) | OrderedState(count=count):
             return count
         case UnorderedState(states=states):
             return len(states)

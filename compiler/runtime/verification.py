@@ -45,7 +45,7 @@ from tracetypes.compiler.runtime.watch import DEAR, ROWS, Watch
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
 from tracetypes.markers import Marker
-from tracetypes.nodes import Apply
+from tracetypes.nodes import Apply, Sort
 from tracetypes.records import Float, Optional, Schema
 from tracetypes.silence import periods_in
 from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered
@@ -289,6 +289,15 @@ class Verifier:
             sample, traced = read.sample(inputs, rows), values_of(take(results, rows), len(rows))
             answers = [outcome(function, value) for value in sample.arguments(schema, ("value",), len(rows))]
             self.compare_all(name, argument, traced, answers, sample.shown)
+
+    def sorting(self, node: Sort, tree: Tree, schema: Schema) -> Callable[[Inputs, Columns, int], None]:
+        """A function that sees what the function of a sort gives."""
+        name = self.names[id(node)]
+
+        def seen(inputs: Inputs, places: Columns, count: int) -> None:
+            self.asked(name, "by", node.by, tree, inputs, places, count, schema)
+
+        return seen
 
     # ------------------------------------------------------------------------------------- keyed operators
 

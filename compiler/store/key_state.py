@@ -15,6 +15,7 @@ from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_summary import keys_of
@@ -102,6 +103,8 @@ def of_key(
             folded = None if planned is None else folded_by(planned)
             states, more = _scalars(content) if folded is None else content.to_objects(folded.op.combine)
             blocks.update(more)
+        elif isinstance(content, OrderedState):
+            states = content.to_objects()
         elif isinstance(content, UnorderedState):
             states = content.states
         for key, value in (states or {}).items():

@@ -13,6 +13,7 @@ from tracetypes.compiler.plan.plan import FromSource, Plan, Stage
 from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.key_state import of_key
@@ -81,6 +82,8 @@ def _states(stage: Stage, state: Any) -> dict[Any, Any]:
         case ColumnState():
             folded = folded_by(stage)
             return {} if folded is None else state.to_objects(folded.op.combine)[0]
+        case OrderedState():
+            return state.to_objects()
         case UnorderedState(states=states_):
             return states_
         case dict():

@@ -50,9 +50,11 @@ __all__ = ["Core"]
 class Core(Expressions):
     """Values that an author's code sees, and what becomes of those that it gives."""
 
-    def input(self, path: tuple[str | int, ...], kind: Kind) -> Any:
-        """What stands for an argument or a part of it."""
+    def input(self, path: tuple[str | int, ...], kind: Kind | None) -> Any:
+        """What stands for an argument or a part of it. ``kind``: None for what is always None."""
         match kind:
+            case None:
+                return None
             case UnitValue():
                 return UNIT
             case Record(cls, fields):
@@ -129,7 +131,8 @@ class Core(Expressions):
     def value_of(self, value: Any, what: str) -> Value:
         """What is emitted or returned, as the tree has it."""
         if isa(value, TracedDeferred):
-            if not self.looked_at(value):
+            is_record = isinstance(kind := expr_of(value).kind, Optional) and isinstance(kind.item, Record)
+            if not self.looked_at(value) and not (is_record and what == "returns"):
                 return expr_of(value)
             value = self.settle(value)
         if value is None:

@@ -1,0 +1,180 @@
+"""The methods of an ordered operator as expressions, and the structure of its states. They make it possible to run it over
+columns, and to keep its states as columns.
+
+The structure of a state follows from what the methods return: it begins with that of ``initial_state`` and grows until
+``on_item`` and ``on_marker``, traced with it, return nothing else. A tuple is a :class:`Record` of the class ``tuple``, whose
+fields are its places. A part that is always None has no kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from tracetypes.blame import called
+from tracetypes.compiler.analysis.blame import Opaque, refusal
+from tracetypes.compiler.analysis.choices import place_of
+from tracetypes.compiler.analysis.keyed import has_codes
+from tracetypes.compiler.analysis.monoids import constant, need_type, results
+from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Value
+from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
+from tracetypes.markers import Marker
+from tracetypes.nodes import Sort
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    Float,
+    Integer,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+)
+from tracetypes.schemas import schema_of
+from tracetypes.state_check import states_of
+from tracetypes.templates import OpKeyedOrdered, overrides
+from tracetypes.trace import StreamType
+
+__all__ = ["Ordered", "StateKind", "ordered_in", "place_in"]
+
+StateKind = Kind | None
+"""The kind of a state, or of a part of one; None for what is always None."""
+
+GROWTH: Final = 8
+"""How often a structure may grow."""
+
+_HELD: Final = Boolean | Integer | Float | String | Bytes | Timestamp | Date | Exact
+"""Kinds of scalars that states as columns hold."""
+
+
+@attrs.frozen(eq=False)
+class Ordered:
+    """A traced ordered operator. ``state``: the kind of its states. Trees: ``on_item`` of ``state``, ``key`` and ``value``;
+    ``on_marker`` of ``state``, ``key`` and ``marker``, None where it does nothing; ``due`` (``next_due``) of ``state`` and
+    ``key``, None where the operator does not say it."""
+
+    state: StateKind
+    initial: Value
+    on_item: Tree
+    on_marker: Tree | None
+    due: Tree | None
+    forgets: bool
+    key: Schema
+    takes: Schema
+    gives: Schema
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """All trees."""
+        return tuple(tree for tree in (self.on_item, self.on_marker, self.due) if tree is not None)
+
+
+def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> Ordered | Opaque:
+    """An ordered operator as expressions, or why that cannot be."""
+    if not isinstance(op, OpKeyedOrdered):
+        return Opaque("its items have no order")
+    try:
+        return _ordered(op, takes, gives)
+    except Untraceable as why:
+        return refusal(op, why)
+
+
+def place_in(node: Sort, value: Schema) -> Tree | Opaque:
+    """The function of a sort as an expression of ``value``, or why that cannot be."""
+    try:
+        return place_of(node.by, value)
+    except Untraceable as why:
+        return Opaque(f"the function by= {why.what}")
+
+
+def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: StreamType) -> Ordered:
+    if not has_codes(takes.key):
+        raise Untraceable("has keys that hold lists or are of several types")
+    initial = constant(op, "initial_state")
+    marks = overrides(op, "on_marker")
+    key, value, marker = Given("key", takes.key), Given("value", takes.value), Given("marker", schema_of(Marker))
+    state = kind_of(initial)
+    for _ in range(GROWTH):
+        shape = _argument(state)
+        on_item = trace_method(op, "on_item", [shape, key, value], emits="values")
+        on_marker = trace_method(op, "on_marker", [shape, key, marker], emits="values") if marks else None
+        before = state
+        for method, tree in (("on_item", on_item), ("on_marker", on_marker)):
+            for result in () if tree is None else results(tree):
+                try:
+                    state = united(state, None if result is None else kind_of(result))
+                except Untraceable as why:
+                    raise Untraceable(why.what, (called(getattr(type(op), method), owner=op),), kind=why.kind) from None
+        if state == before:
+            break
+    else:
+        raise Untraceable("has states whose structure goes on growing")
+    _need_held(state)
+    need_type(_example(state), states_of(op))
+    due = trace_method(op, "next_due", [_argument(state), key], emits=None) if overrides(op, "next_due") else None
+    if due is not None and any(not _is_time(result) for result in results(due)):
+        raise Untraceable("has a next_due that gives something else than a number or None")
+    return Ordered(state, initial, on_item, on_marker, due, op.forgets_idle, takes.key, takes.value, gives.value)
+
+
+def _is_time(result: Value | None) -> bool:
+    if result is None or isinstance(result, Pack):
+        return False
+    bare = result.kind.item if isinstance(result.kind, Optional) else result.kind
+    return bare is None or isinstance(bare, Integer)
+
+
+def _argument(state: StateKind) -> Shape:
+    return Fixed(None) if state is None else Given("state", state)  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------------------------- structures
+
+
+def kind_of(value: Value) -> StateKind:
+    """The kind of what a method returns."""
+    if isinstance(value, Pack):
+        steps: Any = value.names or range(len(value.parts))
+        fields: Any = tuple(zip(steps, map(kind_of, value.parts), strict=True))
+        return Record(value.cls, fields)
+    return value.kind
+
+
+def united(one: StateKind, other: StateKind) -> StateKind:
+    """The kind of what is of one or the other. Raises :class:`Untraceable` if there is none."""
+    if one == other or other is None:
+        return one if one is None or one == other or isinstance(one, Optional) else Optional(one)  # type: ignore[arg-type]
+    if one is None:
+        return other if isinstance(other, Optional) else Optional(other)  # type: ignore[arg-type]
+    if isinstance(one, Optional) or isinstance(other, Optional):
+        bare = [kind.item if isinstance(kind, Optional) else kind for kind in (one, other)]
+        return Optional(united(*bare))  # type: ignore[arg-type]
+    if isinstance(one, Record) and isinstance(other, Record) and one.cls is other.cls and one.names == other.names:
+        pairs = zip(one.fields, other.fields, strict=True)
+        fields: Any = tuple((name, united(first, second)) for (name, first), (_, second) in pairs)
+        return Record(one.cls, fields)
+    if {type(one), type(other)} == {Integer, Float}:
+        hint = "an int here and a float there: write 0.0 where 0 stands for a float"
+        raise Untraceable(f"returns {hint}", kind=hint)
+    raise Untraceable("returns states of different structure")
+
+
+def _need_held(state: StateKind) -> None:
+    if isinstance(state, Record):
+        for _, inner in state.fields:
+            _need_held(inner)
+    elif isinstance(state, Optional):
+        _need_held(state.item)
+    elif state is not None and not isinstance(state, _HELD):
+        raise Untraceable(f"has a state that holds a {type(state).__name__}, which columns of states do not")
+
+
+def _example(state: StateKind) -> Value:
+    """A state of this kind as far as :func:`need_type` looks at it."""
+    bare: Any = state.item if isinstance(state, Optional) else state
+    if isinstance(bare, Record) and not isinstance(state, Optional):
+        return Pack(bare.cls, (), ())
+    return Input(("state",), state)  # type: ignore[arg-type]

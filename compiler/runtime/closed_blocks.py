@@ -1,0 +1,136 @@
+"""Blocks that close: what a stage holds of them, on its way to an operator of the stage or out.
+
+As objects, block by block (:class:`Objects`); or as columns, many blocks at once: in any order, or those of an ordered stream by
+block and key (:class:`Flows`), or by key and block, as ordered operators take them (:class:`OrderedItems`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, final
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.columns.batches import Batch
+from tracetypes.compiler.columns.column import Columns, take
+from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.columns.ordering import Runs
+from tracetypes.compiler.runtime.blocks import Lists
+from tracetypes.compiler.runtime.flows import KeyedFlow
+from tracetypes.compiler.runtime.messages import NOWHERE
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
+
+__all__ = ["Due", "Flows", "Objects", "OrderedItems", "runs_by_block"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Objects:
+    """Blocks that close, each with its end, for the operator at ``start``."""
+
+    blocks: Iterator[tuple[int, Any]]
+    start: int
+
+
+def runs_by_block(blocks: Any, keys: list[Any], counts: list[int], values: list[Any]) -> dict[int, Runs]:
+    """Blocks as objects. ``blocks``: the end (int64, ascending) of each key's run; ``counts``: how many values it has."""
+    tables = dict[int, Runs]()
+    first = start = 0
+    for last in [*(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)] if len(blocks) else []:
+        end = start + sum(counts[first:last])
+        tables[int(blocks[first])] = Runs(keys[first:last], counts[first:last], values[start:end])
+        first, start = last, end
+    return tables
+
+
+@final
+@attrs.frozen(eq=False)
+class Flows:
+    """The items of all blocks that close as columns, with the end of each, for the operator at ``start``. ``places``: of ordered
+    items, which are one flow by block and key, the place (int64) of each among those of its block and key."""
+
+    flows: list[tuple[KeyedFlow, Any]]
+    start: int
+    places: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return sum(flow.count for flow, _ in self.flows)
+
+    @property
+    def occupied(self) -> MarkerRuns:
+        """The ends of the blocks that hold something."""
+        return runs_of(np.unique(np.concatenate([ends for _, ends in self.flows])).tolist()) if self.flows else NO_MARKERS
+
+    def objects(self, ends: Iterable[int]) -> Objects:
+        """The same as objects."""
+        if self.places is not None:
+            return self._runs(ends)
+        lists, aggregates = Lists(), dict[int, Any]()
+        for flow, column in self.flows:
+            lists.hold(aggregates, 0, NOWHERE, Batch(*flow.pairs(), column.tolist()))
+        return Objects(((end, lists.take(aggregates.pop(end, None))) for end in ends), self.start)
+
+    def _runs(self, ends: Iterable[int]) -> Objects:
+        ((flow, column),) = self.flows
+        starts = np.flatnonzero(self.places == 0)
+        keys, counts = values_of(take(flow.key, starts), len(starts)), np.diff(starts, append=flow.count).tolist()
+        blocks = runs_by_block(column[starts], keys, counts, values_of(flow.value, flow.count))
+        return Objects(((end, blocks.get(end, Runs([], [], []))) for end in ends), self.start)
+
+
+@final
+@attrs.frozen(eq=False)
+class OrderedItems:
+    """Items of blocks that close, by key, then by block, then in the order of their key, for the operator at ``start``. ``keys``:
+    ``number`` of them, each once; ``codes`` (int64, ascending): the key of each item; ``ends`` (int64): the end of its block;
+    ``values``: as many."""
+
+    keys: Columns
+    number: int
+    codes: Any
+    ends: Any
+    values: Columns
+    start: int
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return len(self.codes)
+
+    @property
+    def starts(self) -> Any:
+        """Where the items of each key start (int64), and behind the last one where all end."""
+        return np.searchsorted(self.codes, np.arange(self.number + 1))
+
+    def flows(self) -> Flows:
+        """The same by block, then by key."""
+        if not self.count:
+            return Flows([], self.start)
+        rows = _by_block(self.ends)
+        codes, ends, values = self.codes, self.ends, self.values
+        if rows is not None:
+            codes, ends, values = codes[rows], ends[rows], take(values, rows)
+        new = np.append(True, (ends[1:] != ends[:-1]) | (codes[1:] != codes[:-1]))
+        starts = np.flatnonzero(new)
+        places = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+        return Flows([(KeyedFlow.of(take(self.keys, codes), values, len(codes)), ends)], self.start, places)
+
+    def objects(self, ends: Iterable[int]) -> Objects:
+        """The same as objects, by block."""
+        return self.flows().objects(ends)
+
+
+Due: TypeAlias = Objects | Flows | OrderedItems
+
+
+def _by_block(ends: Any) -> Any:
+    """Rows (int64) by block, otherwise in their order; None if they are."""
+    if (ends[1:] >= ends[:-1]).all():
+        return None
+    blocks = np.unique(ends)
+    if len(blocks) <= 1 << 16:
+        ends = np.searchsorted(blocks, ends).astype(np.uint16)  # sorted by radix
+    return np.argsort(ends, kind="stable")

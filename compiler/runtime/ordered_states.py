@@ -1,0 +1,253 @@
+"""States of ordered operators as columns: of many keys, a slot each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.analysis.ordered import Ordered, StateKind
+from tracetypes.compiler.analysis.pickles import dumps, loads
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, merged_columns, take
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
+from tracetypes.compiler.columns.evaluation import evaluate
+from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.scalars import column_of, full, like, put
+from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
+from tracetypes.records import Optional, Record
+
+__all__ = ["OrderedState", "OrderedStates", "columns_of", "merged", "objects_of", "settled"]
+
+
+@attrs.define(eq=False)
+class OrderedState:
+    """States of the keys of a group. ``keys``: ``count`` of them, a slot each; ``states``: as long, with tuples for the author's
+    records. ``shape``: what the columns
+    stand for, as text and as a pickled :data:`StateKind`, which needs the author's classes only when it is asked for."""
+
+    keys: Columns
+    count: int
+    states: Columns
+    shape: tuple[str, bytes]
+
+    def to_objects(self) -> dict[Any, Any]:
+        """States by key."""
+        kind: StateKind = loads(self.shape[1])
+        return dict(zip(values_of(self.keys, self.count), objects_of(kind, self.states, self.count), strict=True))
+
+    def of_keys(self, rows: Any) -> OrderedState:
+        """Those of some slots (int64)."""
+        return attrs.evolve(self, keys=take(self.keys, rows), count=len(rows), states=take(self.states, rows))
+
+
+@final
+class OrderedStates:
+    """Makes states of one operator, finds them by key, and changes them."""
+
+    def __init__(self, ordered: Ordered) -> None:
+        self.key, self.kind = ordered.key, ordered.state
+        self.shape = repr(self.kind), dumps(self.kind)
+        self.first = settled(self.kind, evaluate(ordered.initial, _nothing, 1), 1)
+        """The state of a key to come, in one row."""
+        self.slots: WeakKeyDictionary[OrderedState, dict[Any, int]] = WeakKeyDictionary()
+        """The slots of keys, where few were looked for."""
+
+    def fits(self, state: OrderedState) -> bool:
+        """Are these columns such as this operator makes?"""
+        return state.shape[0] == self.shape[0]
+
+    def of(self, states: dict[Any, Any]) -> OrderedState:
+        """Columns for states by key. Raises :class:`Undefined` where they do not fit."""
+        keys = from_arrow(self.key, array(self.key, list(states)))
+        return OrderedState(keys, len(states), columns_of(self.kind, list(states.values())), self.shape)
+
+    def find(self, state: OrderedState, keys: Columns, number: int) -> Any:
+        """The slots (int64) of keys that are all different; -1 where there is none."""
+        if not state.count or not number:
+            return np.full(number, -1, np.int64)
+        if number * 8 < state.count:
+            slots = self.slots.get(state)
+            if slots is None:
+                slots = self.slots[state] = dict(zip(values_of(state.keys, state.count), range(state.count), strict=True))
+            return np.array([slots.get(key, -1) for key in values_of(keys, number)], np.int64)
+        groups = groups_of(concat([(state.keys, state.count), (keys, number)]), state.count + number)
+        slots = groups.first[groups.of_row[state.count :]]
+        return np.where(slots < state.count, slots, -1)
+
+    def taken(self, state: OrderedState, slots: Any) -> Columns:
+        """The states in some slots; those of keys to come where a slot is -1."""
+        known, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        if not len(new):
+            return take(state.states, slots)
+        fresh = take(self.first, np.zeros(len(new), np.int64)) if len(new) else self.first
+        if not len(known):
+            return settled(self.kind, fresh, len(new))
+        return merged(self.kind, [(take(state.states, slots[known]), known), (fresh, new)], len(slots))
+
+    def change(self, state: OrderedState, keys: Columns, slots: Any, states: Columns) -> None:
+        """Replace the states of some keys, and add those whose slot is -1."""
+        new = np.flatnonzero(slots < 0)
+        count, where = state.count + len(new), slots.copy()
+        where[new] = state.count + np.arange(len(new))
+        if len(new):
+            fresh, names = take(states, new), take(keys, new)
+            if state.count:
+                state.states = settled(self.kind, concat([(state.states, state.count), (fresh, len(new))]), count)
+                state.keys = concat([(state.keys, state.count), (names, len(new))])
+            else:
+                state.states, state.keys = fresh, names
+            if (known := self.slots.get(state)) is not None:
+                known.update(zip(values_of(names, len(new)), range(state.count, count), strict=True))
+            state.count = count
+        if len(new) < len(slots):
+            state.states = _put(self.kind, state.states, count, where, states)
+
+    def forget(self, state: OrderedState, slots: Any) -> None:
+        """Remove the keys whose state is that of a key to come. Few of many stay until there are more: removing one moves
+        all."""
+        gone = _alike(state.states, self.first, state.count)
+        rows = np.flatnonzero(gone)
+        if len(rows) and len(rows) * limits.FEW >= state.count:
+            stay = np.flatnonzero(~gone)
+            state.keys, state.states, state.count = take(state.keys, stay), take(state.states, stay), len(stay)
+            self.slots.pop(state, None)
+
+
+def _nothing(leaf: Input) -> Column:
+    raise LookupError(f"a constant has no inputs, and this asks for {leaf.path}")
+
+
+# -------------------------------------------------------------------------------------------------- as columns
+
+
+def settled(kind: StateKind, columns: Columns, count: int, within: Any = None) -> Columns:
+    """Columns of a state as arrays of its kind: so they are kept, and found as inputs. What is None in all rows stays one None.
+    ``within``: the rows (bool) that mean something; None for all. Raises :class:`Undefined` for columns of another structure."""
+    if isinstance(columns, Column) and columns.kind is None:
+        if kind is not None and not isinstance(kind, Optional):
+            raise Undefined(0)
+        return columns
+    valid = columns.valid
+    some = valid if valid is None or within is None else valid[within]
+    if isinstance(kind, Optional):
+        if some is None or some.all():
+            return _inside(kind.item, columns, count, within)
+        if not some.any():
+            return Column(None, None)
+        both = valid if within is None else valid & within
+        return attrs.evolve(_inside(kind.item, columns, count, both), valid=valid)
+    if kind is None or (some is not None and not some.all()):
+        raise Undefined(0)
+    return _inside(kind, columns, count, within)
+
+
+def _inside(kind: StateKind, columns: Columns, count: int, within: Any) -> Columns:
+    """The same for columns of which no row is None."""
+    if isinstance(kind, Record):
+        if not isinstance(columns, Struct) or columns.cls not in (kind.cls, tuple) or len(columns.parts) != len(kind.fields):
+            raise Undefined(0)
+        parts = [
+            settled(inner, part, count, within)  # type: ignore[arg-type]
+            for (_, inner), part in zip(kind.fields, columns.parts, strict=True)
+        ]
+        return Struct(tuple, _names(kind), tuple(parts))
+    if not isinstance(columns, Column):
+        raise Undefined(0)
+    if isinstance(kind, Exact):
+        return full(kind, attrs.evolve(columns, valid=None), count)
+    if columns.kind != kind:
+        raise Undefined(0)
+    return Column(kind, full_values(columns, count))
+
+
+def merged(kind: StateKind, parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
+    """One column from several, each with the rows that it is for."""
+    parts = [(columns, rows) for columns, rows in parts if len(rows)]
+    if len(parts) == 1 and len(parts[0][1]) == count and (parts[0][1] == np.arange(count)).all():
+        return parts[0][0]
+    return settled(kind, merged_columns(parts, count), count)
+
+
+def _alike(states: Columns, one: Columns, count: int) -> Any:
+    """Which rows are the only row of other columns, to the bit (bool); False where that is unknown."""
+    if isinstance(one, Column) and one.kind is None:
+        if states.valid is not None:
+            return ~states.valid
+        return np.full(count, isinstance(states, Column) and states.kind is None)
+    if isinstance(states, Column) and states.kind is None:
+        return np.zeros(count, np.bool_)
+    same = np.ones(count, np.bool_)
+    if isinstance(states, Struct) and isinstance(one, Struct):
+        for part, first in zip(states.parts, one.parts, strict=True):
+            same &= _alike(part, first, count)  # type: ignore[arg-type]
+    elif isinstance(states, Column) and isinstance(one, Column):
+        same &= like(attrs.evolve(states, valid=None), one)
+    return same if states.valid is None else same & states.valid
+
+
+def _put(kind: StateKind, columns: Columns, count: int, rows: Any, fresh: Columns) -> Columns:
+    """Columns of a state with some rows replaced, in place where that can be."""
+    if isinstance(columns, Struct) and isinstance(fresh, Struct) and columns.valid is None and fresh.valid is None:
+        bare: Any = kind.item if isinstance(kind, Optional) else kind
+        fields = zip(bare.fields, columns.parts, fresh.parts, strict=True)
+        parts = [_put(inner, one, count, rows, other) for (_, inner), one, other in fields]  # type: ignore[arg-type]
+        return Struct(tuple, columns.names, tuple(parts))
+    if isinstance(columns, Column) and isinstance(fresh, Column) and columns.kind is not None and fresh.kind is not None:
+        return put(columns, rows, fresh)
+    kept = np.ones(count, np.bool_)
+    kept[rows] = False
+    left = np.flatnonzero(kept)
+    return merged(kind, [(take(columns, left), left), (fresh, rows)], count)
+
+
+def columns_of(kind: StateKind, values: list[Any]) -> Columns:
+    """Python values as columns. Raises :class:`Undefined` for values of another structure."""
+    if kind is None or (isinstance(kind, Optional) and all(value is None for value in values)):
+        if any(value is not None for value in values):
+            raise Undefined(0)
+        return Column(None, None)
+    if isinstance(kind, Optional):
+        valid = np.array([value is not None for value in values], np.bool_)
+        present = columns_of(kind.item, [value for value in values if value is not None])
+        return present if valid.all() else merged_columns([(present, np.flatnonzero(valid))], len(values))
+    if isinstance(kind, Record):
+        if any(type(value) is not kind.cls for value in values):
+            raise Undefined(0)
+        parts = [columns_of(inner, list(map(_getter(step), values))) for step, inner in kind.fields]
+        if kind.cls is tuple and any(len(value) != len(kind.fields) for value in values):
+            raise Undefined(0)
+        return Struct(tuple, _names(kind), tuple(parts))
+    if isinstance(kind, Exact):
+        return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))
+    return column_of(kind, values)
+
+
+def _names(kind: Record) -> tuple[str, ...]:
+    return () if kind.cls is tuple else tuple(name for name, _ in kind.fields)
+
+
+def objects_of(kind: StateKind, columns: Columns, count: int) -> list[Any]:
+    """Columns of states as Python values."""
+    return values_of(_classed(kind, columns), count)
+
+
+def _classed(kind: StateKind, columns: Columns) -> Columns:
+    """The columns with the author's classes."""
+    bare: Any = kind.item if isinstance(kind, Optional) else kind
+    if not isinstance(columns, Struct):
+        return columns
+    fields = zip(bare.fields, columns.parts, strict=True)
+    return Struct(bare.cls, columns.names, tuple(_classed(inner, part) for (_, inner), part in fields), columns.valid)  # type: ignore[arg-type]
+
+
+def _getter(step: str | int) -> Callable[[Any], Any]:
+    return itemgetter(step) if isinstance(step, int) else attrgetter(step)
+
+

@@ -1,0 +1,230 @@
+"""Ordered operators over columns: whole runs tell what the definition does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracetypes import Checked, Dataflow, OpKeyedOrdered, U, check, every, interpret_rows, sort
+from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.plan.in_python import in_python, names_of
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns, _Steps
+from tracetypes.compiler.runtime.ordered_states import OrderedState
+from tracetypes.compiler.trial.simulate import simulate
+from tracetypes.stdlib import count, count_window, diff, ewm_mean, pairwise, scan, session
+from tracetypes.stdlib import sum as total
+from tracetypes.templates import EmitValue
+
+
+@attrs.frozen
+class Reading:
+    device: str
+    ts: int
+    x: float
+    n: int = 0
+    note: str | None = None
+
+
+@attrs.frozen
+class Phase:
+    number: int = 0
+    last: float | None = None
+
+
+@attrs.frozen
+class Rises(OpKeyedOrdered[str, Reading, float, Phase]):
+    """Three states, with a state that is passed on, a None, and a text."""
+
+    def initial_state(self) -> Phase:
+        return Phase()
+
+    def on_item(self, state: Phase, key: str, value: Reading, emit: EmitValue[float]) -> Phase:
+        if value.x < 0:
+            return state
+        if state.number == 0 and value.x > 3:
+            return Phase(1, value.x)
+        if state.number == 1 and state.last is not None and value.x > state.last:
+            emit(value.x - state.last)
+            emit(value.x)
+            return Phase(2, None)
+        return Phase(0, None) if state.number == 2 else state
+
+
+@attrs.frozen
+class Alarm(OpKeyedOrdered[str, Reading, str, tuple[int, str] | None]):
+    """Silent keys, told at each marker; its state is a pair or nothing."""
+
+    def initial_state(self) -> tuple[int, str] | None:
+        return None
+
+    def on_item(
+        self, state: tuple[int, str] | None, key: str, value: Reading, emit: EmitValue[str]
+    ) -> tuple[int, str] | None:
+        if value.n == 7:
+            return None
+        return (0, value.note or "")
+
+    def on_marker(
+        self, state: tuple[int, str] | None, key: str, marker: Any, emit: EmitValue[str]
+    ) -> tuple[int, str] | None:
+        if state is None:
+            return None
+        passed, note = state
+        if passed == 2:
+            emit(key + note)
+        return passed + 1, note
+
+
+OPERATORS: dict[str, Callable[[], Any]] = {
+    "diff": lambda: diff(lambda r: r.x),
+    "session": lambda: session(count(), gap=4, time=lambda r: r.ts),
+    "window": lambda: count_window(total(lambda r: r.n, to=int), items=3),
+    "scan": lambda: scan(total(lambda r: r.x, to=float)),
+    "mean": lambda: ewm_mean(lambda r: r.x, half_life=30, time=lambda r: r.ts),
+    "pairs": lambda: pairwise(lambda a, b: (a.note or "-") + (b.note or "+"), to=str),
+    "rises": Rises,
+    "alarm": Alarm,
+}
+
+CHAINS: dict[str, tuple[Callable[[], Any], ...]] = {
+    **{name: (one,) for name, one in OPERATORS.items()},
+    "two": (lambda: pairwise(lambda a, b: b.x - a.x, to=float), lambda: diff(lambda x: x)),
+}
+
+
+def flow_of(name: str) -> Dataflow:
+    flow = Dataflow(f"ordered {name}")
+    rows = flow.source("in", U[str, Reading], key=lambda r: r.device, markers=every(seconds=5, time=lambda r: r.ts, delay=3))
+    stream: Any = rows.through(sort(by=lambda r: r.ts))
+    for one in CHAINS[name]:
+        stream = stream.through(one())
+    flow.sink("out", stream)
+    return flow
+
+
+@cache
+def compiled(name: str) -> tuple[Checked, Plan, Plan]:
+    """A flow, its plan, and its plan in Python."""
+    checked = check(flow_of(name))
+    one = plan(checked, parallelism=2)
+    return checked, one, in_python(one, list(names_of(one).values()))
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Few items are many here. Counts runs over columns."""
+    counts = Counter[str]()
+    run = OrderedColumns.run
+
+    def counted(self: OrderedColumns, *args: Any) -> Any:
+        out = run(self, *args)
+        counts["items"] += args[1].count
+        counts["runs"] += 1
+        return out
+
+    monkeypatch.setattr(OrderedColumns, "run", counted)
+    monkeypatch.setattr(limits, "MANY", 2)
+    return counts
+
+
+READINGS = st.builds(
+    Reading,
+    st.sampled_from("abcde"),
+    st.integers(0, 60),
+    st.sampled_from([0.0, -0.0, 1.5, 4.25, 1e300, -1e300, float("nan"), float("inf"), 5.0, 6.5]),
+    st.sampled_from([0, 1, 7, -3, 2**62, -(2**63), 2**63 - 1]),
+    st.sampled_from([None, "", "x", "é"]),
+)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: Counter[str]) -> None:
+    checked, one, python = compiled(name)
+    assert all(isinstance(step.ordered, Ordered) for stage in one.stages for step in stage.steps[1:])
+
+    @settings(deadline=None)
+    @given(st.lists(READINGS, max_size=60), st.integers(0, 1000), st.booleans())
+    def agree(rows: list[Reading], seed: int, changing: bool) -> None:
+        expected = run_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])
+        plans = [python, one, python, one] if changing else []
+        actual = run_of(
+            lambda: simulate(one, {"in": rows}, seed=seed, steps=1 + seed % 5, pieces=1 + seed % 3, then=plans).trace
+        )
+        assert actual == expected
+
+    agree()
+    assert columns["items"]
+
+
+def run_of(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_a_long_run_of_one_key(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MANY", 4)
+    chance = random.Random(1)
+    rows = [
+        Reading(chance.choice("a" * 8 + "bcdefgh"), at // 7, chance.choice([1.0, 4.0, 5.0, -1.0]), at % 9, chance.choice("xy"))
+        for at in range(600)
+    ]
+    for name in CHAINS:
+        checked, one, _ = compiled(name)
+        before = columns["runs"]
+        assert simulate(one, {"in": rows}, seed=3).trace == interpret_rows(checked, {"in": rows})[0]["out"], name
+        assert columns["runs"] > before
+
+
+def tame(count: int, seed: int = 1) -> list[Reading]:
+    """Readings for which all operators have a value."""
+    chance = random.Random(seed)
+    return [
+        Reading(chance.choice("abcdefgh"), at // 9, chance.choice([1.0, 4.0, 5.0, 6.5, -1.0]), at % 9, note)
+        for at, note in zip(range(count), chance.choices(["x", "y", None], k=count), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_tame_readings_never_go_back_to_objects(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: OrderedState) -> Any:
+        raise AssertionError("states become objects")
+
+    monkeypatch.setattr(OrderedState, "to_objects", refused)
+    checked, one, _ = compiled(name)
+    rows = tame(300)
+    assert simulate(one, {"in": rows}, seed=3, steps=3).trace == interpret_rows(checked, {"in": rows})[0]["out"]
+    assert columns["items"] == len(rows) * len(CHAINS[name]) - (len(CHAINS[name]) - 1) * len({row.device for row in rows})
+
+
+def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next item of another key, and a state from before."""
+    right = _Steps._on_item
+
+    def of_the_next_item(self: Any, states: Any, keys: Any, rows: Any) -> Any:
+        return right(self, states, keys, np.minimum(rows + 1, self.items.count - 1))
+
+    def forgetful(self: Any, states: Any, keys: Any, rows: Any) -> Any:
+        right(self, states, keys, rows)
+        return states
+
+    for broken in (of_the_next_item, forgetful):
+        monkeypatch.setattr(_Steps, "_on_item", broken)
+        for name in ("diff", "rises"):
+            with pytest.raises(Difference) as caught:
+                simulate(plan(compiled(name)[0], key_groups=1), {"in": tame(300)}, seed=1)
+            assert caught.value.method == "on_item"
