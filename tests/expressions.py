@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import attrs
 from hypothesis import strategies as st
@@ -13,7 +13,10 @@ from hypothesis.strategies import SearchStrategy
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr, Input, Kind
-from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.basic import BASIC
+from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
+from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation, Signature
 from tracetypes.records import (
     INT_MAX,
     INT_MIN,
@@ -125,62 +128,56 @@ def value_of(kind: Kind) -> SearchStrategy[Any]:
 
 
 @attrs.frozen
-class Operation:
+class Application:
     """A call that makes a value: the kinds of its arguments, None for a bound of a slice."""
 
-    op: str
+    op: Operation
     args: tuple[Kind | None, ...]
     table: Mapping[Any, Any] | None = None
     path: tuple[str | int, ...] = ()
 
 
-CLOCK = ("year", "month", "day", "weekday", "hour", "minute", "second", "microsecond")
-ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod")
-ORDERED: Sequence[Kind] = (INTEGER, FLOAT, STRING, TIMESTAMP, DATE, BOOLEAN)
+def signatures(*kinds: Kind) -> Iterator[tuple[Operation, Signature]]:
+    """Operations with arguments of these kinds that depend on nothing else."""
+    for op in BASIC:
+        for one in op.signatures:
+            if not op.of_table and set(one.takes) <= set(kinds):
+                yield op, one
 
-OPERATIONS: Mapping[Kind, Sequence[Operation]] = {
+
+_TABLES: Mapping[Kind, Sequence[Application]] = {
     INTEGER: [
-        *(Operation(op, (INTEGER, INTEGER)) for op in ARITHMETIC),
-        *(Operation(op, (INTEGER, INTEGER)) for op in ("bit_and", "bit_or", "bit_xor")),
-        Operation("least", (Optional(INTEGER), INTEGER)),
-        *(Operation(op, (INTEGER,)) for op in ("neg", "abs", "invert")),
-        *(Operation("to_int", (of,)) for of in (BOOLEAN, FLOAT)),
-        *(Operation("round", (FLOAT,)), Operation("length", (STRING,)), Operation("micros", (TIMESTAMP,))),
-        *(Operation(op, (TIMESTAMP,)) for op in CLOCK),
-        *(Operation(op, (DATE,)) for op in CLOCK[:4]),
-        Operation("lookup", (STRING,), WORDS, ("level",)),
-        Operation("lookup", (INTEGER,), NUMBERS, (1,)),
+        Application(basic.LOOKUP, (STRING,), WORDS, ("level",)),
+        Application(basic.LOOKUP, (INTEGER,), NUMBERS, (1,)),
     ],
-    FLOAT: [
-        *(Operation(op, (FLOAT, FLOAT)) for op in (*ARITHMETIC, "truediv")),
-        Operation("truediv", (INTEGER, INTEGER)),
-        *(Operation(op, (FLOAT,)) for op in ("neg", "abs")),
-        *(Operation(op, (FLOAT, Optional(FLOAT))) for op in ("least", "greatest")),
-        *(Operation("to_float", (of,)) for of in (INTEGER, BOOLEAN)),
-        Operation("exact_value", (EXACT,)),
-        Operation("exact_over", (EXACT, INTEGER)),
-        Operation("lookup", (STRING,), WORDS, ("share",)),
-        Operation("lookup", (BOOLEAN,), FLAGS),
-    ],
+    FLOAT: [Application(basic.LOOKUP, (STRING,), WORDS, ("share",)), Application(basic.LOOKUP, (BOOLEAN,), FLAGS)],
     BOOLEAN: [
-        *(Operation(op, (of, of)) for of in ORDERED for op in ("eq", "lt", "le")),
-        *(Operation("not", (BOOLEAN,)), Operation("and", (BOOLEAN, BOOLEAN)), Operation("or", (BOOLEAN, BOOLEAN))),
-        *(Operation(op, (STRING, STRING)) for op in ("startswith", "endswith", "contains")),
-        *(Operation("has", (of,), table) for of, table in ((STRING, WORDS), (INTEGER, NUMBERS), (BOOLEAN, FLAGS))),
-        *(Operation("is_null", (Optional(of),)) for of in (INTEGER, STRING, FLOAT)),
+        *(
+            Application(basic.HAS, (of,), table)
+            for of, table in ((STRING, WORDS), (INTEGER, NUMBERS), (BOOLEAN, FLAGS))
+        ),
+        *(Application(basic.IS_NULL, (Optional(of),)) for of in (INTEGER, STRING, FLOAT)),
     ],
     STRING: [
-        *(Operation(op, (STRING,)) for op in ("lower", "upper", "strip", "lstrip", "rstrip")),
-        *(Operation("replace", (STRING, STRING, STRING)), Operation("concat", (STRING, STRING))),
-        Operation("slice", (STRING, None, None)),
-        *(Operation("to_str", (of,)) for of in (INTEGER, STRING, BOOLEAN)),
-        Operation("lookup", (STRING,), WORDS, ("name",)),
-        Operation("lookup", (INTEGER,), NUMBERS, (0,)),
+        Application(basic.LOOKUP, (STRING,), WORDS, ("name",)),
+        Application(basic.LOOKUP, (INTEGER,), NUMBERS, (0,)),
     ],
-    TIMESTAMP: [Operation("add_micros", (TIMESTAMP, INTEGER)), Operation("greatest", (TIMESTAMP, TIMESTAMP))],
-    DATE: [Operation("date", (TIMESTAMP,))],
-    EXACT: [Operation("add", (EXACT, EXACT)), Operation("exact", (FLOAT,))],
 }
+
+
+def _applications(kind: Kind) -> Iterator[Application]:
+    for op, one in signatures(*EDGES):
+        if one.gives == kind:
+            yield Application(op, tuple(None if at in op.fixed else of for at, of in enumerate(one.takes)))
+    for op in (basic.LEAST, basic.GREATEST):
+        if kind in (INTEGER, FLOAT):
+            optional = Optional(cast(Schema, kind))
+            yield from (Application(op, (optional, kind)), Application(op, (kind, optional)))
+    yield from _TABLES.get(kind, ())
+
+
+APPLICATIONS: Mapping[Kind, Sequence[Application]] = {kind: list(_applications(kind)) for kind in EDGES}
+"""By the kind of the result."""
 
 
 CONSTANTS: Mapping[str, Sequence[Any]] = {
@@ -200,11 +197,11 @@ def expressions(draw: st.DrawFn, kind: Kind, depth: int, *, native: bool = False
     choice = draw(st.integers(0, 9)) if depth else 0
     if choice == 9:
         parts = [draw(expressions(of, depth - 1, native=native)) for of in (BOOLEAN, kind, kind)]
-        return Call("if", tuple(parts), kind)
-    if choice > 6 and not native and any(function.gives == kind for function in FUNCTIONS.values()):
+        return Call(basic.IF, tuple(parts), kind)
+    if choice > 6 and not native and any(op.signature.gives == kind for op in FUNCTIONS.values()):
         return draw(_applied(kind, depth))
     if choice > 1:
-        made = draw(st.sampled_from(OPERATIONS[kind]))
+        made = draw(st.sampled_from(APPLICATIONS[kind]))
         args = tuple(_argument(draw, of, depth - 1, native=native) for of in made.args)
         return Call(made.op, args, kind, made.table, made.path)
     if isinstance(kind, Exact):
@@ -217,18 +214,18 @@ def expressions(draw: st.DrawFn, kind: Kind, depth: int, *, native: bool = False
 @st.composite
 def _applied(draw: st.DrawFn, kind: Kind, depth: int) -> Expr:
     """A call of a function of Python."""
-    op = draw(st.sampled_from([op for op, function in FUNCTIONS.items() if function.gives == kind]))
-    function = FUNCTIONS[op]
-    kinds = function.kinds(draw(st.integers(function.least, len(function.takes) + function.more)))
+    op = draw(st.sampled_from([op for op in FUNCTIONS.values() if op.signature.gives == kind]))
+    one = op.signature
+    kinds = one.kinds(draw(st.integers(one.least, len(one.takes) + one.more)))
     assert kinds is not None
     args: list[Expr] = []
     for at, of in enumerate(kinds):
-        if at in function.fixed:
-            value = draw(st.sampled_from(CONSTANTS[op]))
+        if at in op.fixed:
+            value = draw(st.sampled_from(CONSTANTS[op.name]))
             args.append(Const(value, INTEGER if isinstance(value, int) else STRING))
         else:
             args.append(draw(expressions(draw(st.sampled_from(list(SCALARS))) if of is None else of, depth - 1)))
-    return Call(op, tuple(args), function.gives)
+    return Call(op, tuple(args), kind)
 
 
 def _argument(draw: st.DrawFn, kind: Kind | None, depth: int, *, native: bool) -> Expr:

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,8 @@ from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Tree, Undefined, Value, evaluate, run
-from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
+from tracetypes.compiler.tracing.operations.functions import FROM_TIMESTAMP, FUNCTIONS, PARTITIONS, STEP, TIME_REPLACE
+from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
 from tracetypes.compiler.tracing.tracer import Given, trace
 from tracetypes.records import INT_MAX, INT_MIN, Schema, String, Timestamp
 
@@ -92,7 +93,7 @@ def arguments(kind: Schema, place: int) -> SearchStrategy[Any]:
     return small if SCALARS[kind] is int else TEXTS | value_of(kind) if isinstance(kind, String) else value_of(kind)
 
 
-def operations(part: Tree | Value | None) -> set[str]:
+def operations(part: Tree | Value | None) -> set[Operation]:
     match part:
         case Branch(condition=condition, then=then, otherwise=otherwise):
             return operations(condition) | operations(then) | operations(otherwise)
@@ -115,39 +116,40 @@ def meant(function: Callable[..., Any], cls: type[Any], row: Sequence[Any]) -> A
     return None if cls is dt.datetime and made.tzinfo is not dt.UTC else shown(made)
 
 
-@pytest.mark.parametrize("op", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 9))
-def test_a_function_is_that_of_python(op: str, data: st.DataObject, seed: int) -> None:
-    function = FUNCTIONS[op]
+def test_a_function_is_that_of_python(name: str, data: st.DataObject, seed: int) -> None:
+    op, function = FUNCTIONS[name], FUNCTIONS[name].signature
+    gives = cast(Schema, function.gives)
     most = len(function.takes) + (2 if function.more else 0)
-    count = most if op == "datetime.replace" else data.draw(st.integers(function.least, most))
+    count = most if op is TIME_REPLACE else data.draw(st.integers(function.least, most))
     taken = function.kinds(count)
     assert taken is not None
-    some = [kind for kind in SCALARS if not (isinstance(kind, Timestamp) and op in SHOWING)]
-    kinds = [data.draw(st.sampled_from(some)) if kind is None else kind for kind in taken]
-    if op == "datetime.fromtimestamp":
+    some = [kind for kind in SCALARS if not (isinstance(kind, Timestamp) and name in SHOWING)]
+    kinds = [data.draw(st.sampled_from(some)) if kind is None else cast(Schema, kind) for kind in taken]
+    if op is FROM_TIMESTAMP:
         kinds = [data.draw(st.sampled_from([kind for kind in SCALARS if SCALARS[kind] in (bool, int, float)]))]
-    fixed = {at: data.draw(st.sampled_from(CONSTANTS[op])) for at in function.fixed}
-    if op in ("partition", "rpartition"):
+    fixed = {at: data.draw(st.sampled_from(CONSTANTS[name])) for at in op.fixed}
+    if name in PARTITIONS:
         fixed[1] = data.draw(st.integers(0, 2))
-    if op == "step":
+    if op is STEP:
         fixed[1] = data.draw(st.sampled_from((1, -1, 2, -3)))
     given_ = {NAMES[at]: kind for at, kind in enumerate(kinds) if at not in fixed}
-    written = source_of(op, [repr(fixed[at]) if at in fixed else NAMES[at] for at in range(count)])
+    written = source_of(name, [repr(fixed[at]) if at in fixed else NAMES[at] for at in range(count)])
     python = compiled(f"def program({', '.join(given_)}):\n    return {written}\n", {"math": math, "dt": dt})
     row_of = st.tuples(*(arguments(kind, NAMES.index(name)) for name, kind in given_.items()))
     rows = data.draw(st.lists(row_of, min_size=1, max_size=6))
     if not given_:
         return
-    wanted = [meant(python, SCALARS[function.gives], row) for row in rows]
+    wanted = [meant(python, SCALARS[gives], row) for row in rows]
 
     places = [
         Const(fixed[at], _kind(fixed[at])) if at in fixed else Input((NAMES[at],), kinds[at]) for at in range(count)
     ]
-    call = Call(op, tuple(places), function.gives)
+    call = Call(op, tuple(places), gives)
     tree = trace(python, [Given(name, kind) for name, kind in given_.items()], emits=None)
-    assert op in operations(tree) or op in OWN
+    assert op in operations(tree) or name in OWN
     for row, right in zip(rows, wanted, strict=True):
         inputs = inputs_of(**dict(zip(given_, row, strict=True)))
         if right is None:
@@ -186,4 +188,4 @@ def _kind(value: Any) -> Schema:
 
 
 def test_there_are_constants_for_all_that_need_them() -> None:
-    assert CONSTANTS.keys() == {op for op, function in FUNCTIONS.items() if function.fixed}
+    assert CONSTANTS.keys() == {name for name, op in FUNCTIONS.items() if op.fixed}

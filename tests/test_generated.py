@@ -22,6 +22,7 @@ from tracetypes.compiler.columns.column import Column, Struct, bare_kind, consta
 from tracetypes.compiler.columns.expressions import Rows
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Kind, Leaf, Pack, Tree, Undefined
+from tracetypes.compiler.tracing.operations import basic
 
 MANY = settings(deadline=None)
 
@@ -135,10 +136,10 @@ def number(name: str) -> Input:
 
 
 A, B = number("integer0"), number("integer1")
-SUM = Call("add", (A, B), INTEGER)
+SUM = Call(basic.ADD, (A, B), INTEGER)
 TREE = Branch(
-    Call("lt", (SUM, Const(10, INTEGER)), BOOLEAN),
-    Leaf((Emission(None, Pack(tuple, (), (SUM, Call("mul", (Call("add", (A, B), INTEGER), A), INTEGER)))),)),
+    Call(basic.LT, (SUM, Const(10, INTEGER)), BOOLEAN),
+    Leaf((Emission(None, Pack(tuple, (), (SUM, Call(basic.MUL, (Call(basic.ADD, (A, B), INTEGER), A), INTEGER)))),)),
     Leaf((Emission(None, Pack(tuple, (), (SUM, A))),)),
 )
 
@@ -168,7 +169,7 @@ def test_rows_without_emission_are_not_looked_for(then: bool, monkeypatch: pytes
 
     monkeypatch.setattr(Rows, "part", part)
     some, none = Leaf((Emission(None, A),)), Leaf()
-    condition = Call("lt", (A, Const(10, INTEGER)), BOOLEAN)
+    condition = Call(basic.LT, (A, Const(10, INTEGER)), BOOLEAN)
     tree = Branch(condition, some, none) if then else Branch(condition, none, some)
     for table, below, others in (((1, 20, 3), [0, 2], [1]), ((1, 2), None, []), ((20, 30), [], None)):
         emitted = evaluation.run(tree, table_of(*((number, 0) for number in table)), len(table)).emissions
@@ -180,8 +181,8 @@ def test_rows_without_emission_are_not_looked_for(then: bool, monkeypatch: pytes
 AT = Input(("marker", "micros"), INTEGER)
 
 AT_MARKER = Branch(
-    Call("lt", (Const(0, INTEGER), Call("add", (A, AT), INTEGER)), BOOLEAN),
-    Leaf((Emission(None, Pack(tuple, (), (Call("floordiv", (AT, Const(1_000_000, INTEGER)), INTEGER), A))),)),
+    Call(basic.LT, (Const(0, INTEGER), Call(basic.ADD, (A, AT), INTEGER)), BOOLEAN),
+    Leaf((Emission(None, Pack(tuple, (), (Call(basic.FLOORDIV, (AT, Const(1_000_000, INTEGER)), INTEGER), A))),)),
     Leaf(()),
 )
 
@@ -245,8 +246,8 @@ def test_what_another_thread_learns_while_code_is_written_is_not_lost(monkeypatc
 
 
 def test_a_side_of_a_choice_by_a_number_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    early = Call("lt", (AT, Const(9_000_000, INTEGER)), BOOLEAN)
-    leaf = Leaf((), Call("if", (early, Call("floordiv", (A, B), INTEGER), Const(0, INTEGER)), INTEGER))
+    early = Call(basic.LT, (AT, Const(9_000_000, INTEGER)), BOOLEAN)
+    leaf = Leaf((), Call(basic.IF, (early, Call(basic.FLOORDIV, (A, B), INTEGER), Const(0, INTEGER)), INTEGER))
     writer = generated._Writer(frozenset({AT.path}))
     writer.node(leaf, frozenset())
     assert not any("= act_" in line for line in writer.lines)
@@ -283,8 +284,8 @@ def test_a_tree_whose_parts_are_shared_is_found_too_large_at_once() -> None:
     total: Any = A
     whole: Tree = Leaf((), A)
     for _ in range(60):
-        total = Call("add", (total, total), INTEGER)
-        whole = Branch(Call("lt", (A, B), BOOLEAN), whole, whole)
+        total = Call(basic.ADD, (total, total), INTEGER)
+        whole = Branch(Call(basic.LT, (A, B), BOOLEAN), whole, whole)
     assert generated.generated(Leaf((), total)) is None
     assert generated.generated(whole) is None
 

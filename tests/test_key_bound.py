@@ -20,6 +20,7 @@ from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.key_bound import _of_value, most_keys
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Undefined
+from tracetypes.compiler.tracing.operations import basic
 from tracetypes.stdlib import aggregate, count
 
 
@@ -198,8 +199,11 @@ class Slow(OpStateless[int, int, str, int]):
 @given(st.lists(st.one_of([expressions(kind, 3) for kind in (BOOLEAN, INTEGER, STRING)]), max_size=3), rows(20))
 def test_no_expression_has_more_values(some: list[Expr], table: list[dict[str, Any]]) -> None:
     """Those that no function bounds are bound here: by a remainder, and by a choice of two constants."""
-    candidates: list[Expr] = [*some, *(Call("mod", (one, Const(3, INTEGER)), INTEGER) for one in some if one.kind == INTEGER)]
-    candidates += [Call("if", (one, Const(1, INTEGER), Const(2, INTEGER)), INTEGER) for one in some if one.kind == BOOLEAN]
+    candidates: list[Expr] = [
+        *some,
+        *(Call(basic.MOD, (one, Const(3, INTEGER)), INTEGER) for one in some if one.kind == INTEGER),
+    ]
+    candidates += [Call(basic.IF, (one, Const(1, INTEGER), Const(2, INTEGER)), INTEGER) for one in some if one.kind == BOOLEAN]
     for one in candidates:
         values = set()
         for row in table:

@@ -24,6 +24,7 @@ from tracetypes.compiler.columns.lookup_tables import index_of, new_entries, tab
 from tracetypes.compiler.columns.runs import NumberRuns
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import Call, Input, Kind
+from tracetypes.compiler.tracing.operations import basic
 from tracetypes.records import INT_MAX, INT_MIN, Boolean, Float, Integer, Optional, String
 
 KINDS = (Boolean(), Integer(), Float(), String())
@@ -31,7 +32,11 @@ ODD = (INT_MAX, INT_MAX + 1, INT_MIN, INT_MIN - 1, "a", "é", "\ud800", "\udc00"
 """Values at the bounds of a kind, and halves of a character."""
 
 anything = st.sampled_from(ODD) | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
-contents = (st.text(max_size=3) | st.sampled_from(["\ud800", "\udc00"]), st.integers() | st.sampled_from(ODD[:4]), anything)
+contents = (
+    st.text(max_size=3) | st.sampled_from(["\ud800", "\udc00"]),
+    st.integers() | st.sampled_from(ODD[:4]),
+    anything,
+)
 tables: st.SearchStrategy[dict[Any, Any]] = st.sampled_from(contents).flatmap(
     lambda one: st.dictionaries(one, one, min_size=1, max_size=5)
 )
@@ -102,7 +107,7 @@ def test_groups_of_what_is_looked_up(table: dict[str, str | None], keys: list[st
     key, texts = Input(("row",), String()), pa.array(keys)
     column = from_arrow(String(), texts.dictionary_encode() if coded else texts)
     assert isinstance(column, Column)
-    found = evaluate(Call("lookup", (key,), kind, table=table, path=()), lambda _: column, len(keys))
+    found = evaluate(Call(basic.LOOKUP, (key,), kind, table=table, path=()), lambda _: column, len(keys))
     assert isinstance(found, Column)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "text_codes", lambda _: pytest.fail("a text is looked at"))

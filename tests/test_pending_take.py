@@ -18,6 +18,7 @@ from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.column import Column, concat_column, full_values, take_column
 from tracetypes.compiler.columns.pending_take import PendingTake
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Leaf
+from tracetypes.compiler.tracing.operations import basic
 from tracetypes.records import Boolean, Integer, String
 
 
@@ -44,7 +45,7 @@ def test_a_column_of_rows_that_are_not_copied_yet(numbers: list[int], text: bool
 def test_a_few_rows_are_copied_at_once() -> None:
     """They would keep the whole array: what is emitted at a marker waits for all markers that have come."""
     number = Input(("row",), Integer())
-    tree = Branch(Call("lt", (number, Const(10, Integer())), Boolean()), Leaf((Emission(None, number),)), Leaf())
+    tree = Branch(Call(basic.LT, (number, Const(10, Integer())), Boolean()), Leaf((Emission(None, number),)), Leaf())
     for rows, copies in ((30, False), (1_000, True)):
         column = Column(Integer(), np.arange(rows))
         (emitted,) = evaluation.run(tree, lambda _, column=column: column, rows).emissions  # type: ignore[misc]

@@ -29,6 +29,7 @@ from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Un
 from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.analysis.monoids import monoid_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Input, Leaf, Pack, Tree, Undefined, Value, run
+from tracetypes.compiler.tracing.operations.basic import EXACT_OF
 from tracetypes.compiler.tracing.symbolic import tables
 from tracetypes.compiler.tracing.tracer import (
     Fixed,
@@ -899,7 +900,7 @@ def test_an_aggregate_is_traced_piece_by_piece(values: list[float], micros: int)
 
 
 def test_a_shape_has_the_structure_of_its_template() -> None:
-    template = Pack(Sub, ("x", "y"), (Const(1, Integer()), Call("exact", (Const(1.0, Float()),), Exact())))
+    template = Pack(Sub, ("x", "y"), (Const(1, Integer()), Call(EXACT_OF, (Const(1.0, Float()),), Exact())))
     shape = shape_of(Pack(tuple, (), (template, Const(None, None))), "s")
     assert isinstance(shape, Pack)
     first, second = shape.parts

@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -36,6 +36,7 @@ from tests.expressions import (
     given,
     rows,
     shown,
+    signatures,
     text,
     value_of,
 )
@@ -62,6 +63,8 @@ from tracetypes.compiler.tracing.expr import (
     Tree,
     Undefined,
 )
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue
 from tracetypes.schemas import schema_of
 
@@ -132,34 +135,16 @@ def pairs(kind: Schema) -> list[dict[str, Any]]:
     return [row_of(**{a: x, b: y}) for x, y in itertools.product(EDGES[kind], EDGES[kind])]
 
 
-ONE: list[tuple[str, Schema, Kind]] = [
-    *((op, INTEGER, INTEGER) for op in ("neg", "abs", "invert")),
-    *((op, FLOAT, FLOAT) for op in ("neg", "abs")),
-    *(("to_float", of, FLOAT) for of in (INTEGER, BOOLEAN)),
-    *(("to_int", of, INTEGER) for of in (BOOLEAN, FLOAT)),
-    ("round", FLOAT, INTEGER),
-    ("not", BOOLEAN, BOOLEAN),
-    ("length", STRING, INTEGER),
-    *((op, STRING, STRING) for op in ("lower", "upper", "strip", "lstrip", "rstrip")),
-    *(("to_str", of, STRING) for of in (INTEGER, STRING, BOOLEAN)),
-    ("micros", TIMESTAMP, INTEGER),
-    *(
-        (op, TIMESTAMP, INTEGER)
-        for op in ("year", "month", "day", "weekday", "hour", "minute", "second", "microsecond")
-    ),
-    *((op, DATE, INTEGER) for op in ("year", "month", "day", "weekday")),
-    ("date", TIMESTAMP, DATE),
+ONE: list[tuple[Operation, Schema, Kind]] = [
+    (op, cast(Schema, one.takes[0]), cast(Kind, one.gives))
+    for op, one in signatures(*SCALARS)
+    if len(one.takes) == 1 and one.gives in SCALARS
 ]
 
-TWO: list[tuple[str, Schema, Kind]] = [
-    *((op, INTEGER, INTEGER) for op in ("add", "sub", "mul", "floordiv", "mod", "bit_and", "bit_or", "bit_xor")),
-    ("truediv", INTEGER, FLOAT),
-    *((op, FLOAT, FLOAT) for op in ("add", "sub", "mul", "floordiv", "mod", "truediv")),
-    *((op, of, BOOLEAN) for op in ("eq", "lt", "le") for of in (BOOLEAN, INTEGER, FLOAT, STRING, TIMESTAMP, DATE)),
-    *((op, BOOLEAN, BOOLEAN) for op in ("and", "or")),
-    *((op, STRING, BOOLEAN) for op in ("startswith", "endswith", "contains")),
-    ("concat", STRING, STRING),
-    *((op, of, of) for op in ("least", "greatest") for of in (BOOLEAN, INTEGER, FLOAT, TIMESTAMP, DATE)),
+TWO: list[tuple[Operation, Schema, Kind]] = [
+    (op, cast(Schema, one.takes[0]), cast(Kind, one.gives))
+    for op, one in signatures(*SCALARS)
+    if len(one.takes) == 2 and op.of_one_kind
 ]
 
 
@@ -171,7 +156,7 @@ def row_by_row(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(("op", "of", "kind"), ONE, ids=str)
-def test_operations_on_one(op: str, of: Schema, kind: Kind) -> None:
+def test_operations_on_one(op: Operation, of: Schema, kind: Kind) -> None:
     name = str(given(of).path[1])
     table = [row_of(**{name: value}) for value in EDGES[of]]
     row_by_row(Call(op, (given(of),), kind), table)
@@ -180,7 +165,7 @@ def test_operations_on_one(op: str, of: Schema, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("op", "of", "kind"), TWO, ids=str)
-def test_operations_on_two(op: str, of: Schema, kind: Kind) -> None:
+def test_operations_on_two(op: Operation, of: Schema, kind: Kind) -> None:
     row_by_row(Call(op, (given(of, 0), given(of, 1)), kind), pairs(of))
     name = str(given(of).path[1])
     table = [row_of(**{name: value}) for value in EDGES[of]]
@@ -189,13 +174,13 @@ def test_operations_on_two(op: str, of: Schema, kind: Kind) -> None:
         agrees(Call(op, (Const(value, of), given(of)), kind), table)
 
 
-@pytest.mark.parametrize("op", ["least", "greatest"])
+@pytest.mark.parametrize("op", [basic.LEAST, basic.GREATEST], ids=str)
 @pytest.mark.parametrize("of", [INTEGER, FLOAT], ids=str)
-def test_extremes_of_what_may_be_missing(op: str, of: Schema) -> None:
+def test_extremes_of_what_may_be_missing(op: Operation, of: Schema) -> None:
     maybe, one, none = given(of, optional=True), given(of), Const(None, None)
     name, other = str(maybe.path[1]), str(one.path[1])
     table = [row_of(**{name: x, other: y}) for x, y in itertools.product([None, *EDGES[of]], EDGES[of])]
-    some = Call("if", (Call("lt", (one, given(of, 1)), BOOLEAN), one, none), Optional(of))
+    some = Call(basic.IF, (Call(basic.LT, (one, given(of, 1)), BOOLEAN), one, none), Optional(of))
     for args, kind in (
         ((maybe, one), of),
         ((one, maybe), of),
@@ -207,13 +192,16 @@ def test_extremes_of_what_may_be_missing(op: str, of: Schema) -> None:
     ):
         made = Call(op, args, kind)
         row_by_row(made, table)
-        row_by_row(Call("is_null", (made,), BOOLEAN), table)
+        row_by_row(Call(basic.IS_NULL, (made,), BOOLEAN), table)
 
 
-@pytest.mark.parametrize("op", ["add", "sub", "mul", "floordiv", "mod", "truediv"])
-def test_arithmetic_on_long_columns(op: str) -> None:
+_ARITHMETIC = (basic.ADD, basic.SUB, basic.MUL, basic.FLOORDIV, basic.MOD, basic.TRUEDIV)
+
+
+@pytest.mark.parametrize("op", _ARITHMETIC, ids=str)
+def test_arithmetic_on_long_columns(op: Operation) -> None:
     """Long columns are tested for overflow by their bounds."""
-    kind = FLOAT if op == "truediv" else INTEGER
+    kind = FLOAT if op is basic.TRUEDIV else INTEGER
     draw = random.Random(5)
     tame = [row_of(integer0=draw.randint(-(10**6), 10**6), integer1=draw.randint(1, 10**6)) for _ in range(5000)]
     agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), tame)
@@ -225,26 +213,26 @@ def test_arithmetic_on_long_columns(op: str) -> None:
 
 def test_adding_time() -> None:
     table = [row_of(timestamp0=time, integer0=n) for time, n in itertools.product(EDGES[TIMESTAMP], EDGES[INTEGER])]
-    row_by_row(Call("add_micros", (given(TIMESTAMP), given(INTEGER)), TIMESTAMP), table)
-    agrees(Call("add_micros", (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
+    row_by_row(Call(basic.ADD_MICROS, (given(TIMESTAMP), given(INTEGER)), TIMESTAMP), table)
+    agrees(Call(basic.ADD_MICROS, (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
 
 
 def test_exact_sums_of_a_row() -> None:
-    a, b = (Call("exact", (given(FLOAT, n),), EXACT) for n in (0, 1))
-    agrees(Call("exact_value", (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    a, b = (Call(basic.EXACT_OF, (given(FLOAT, n),), EXACT) for n in (0, 1))
+    agrees(Call(basic.EXACT_VALUE, (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
     counted = [row_of(float0=x, integer0=n) for x in EDGES[FLOAT] for n in (-2, 0, 1, 3, 10**9)]
-    agrees(Call("exact_over", (a, given(INTEGER)), FLOAT), counted)
-    agrees(Call("exact_value", (Call("add", (Call("add", (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
-    agrees(Call("add", (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
+    agrees(Call(basic.EXACT_OVER, (a, given(INTEGER)), FLOAT), counted)
+    agrees(Call(basic.EXACT_VALUE, (Call(basic.ADD, (Call(basic.ADD, (a, b), EXACT), a), EXACT),), FLOAT), pairs(FLOAT))
+    agrees(Call(basic.ADD, (Const(ExactSum(), EXACT), a), EXACT), [row_of(float0=x) for x in EDGES[FLOAT]])
 
 
 def test_replace() -> None:
     some = ["", "a", "an", "ß", "b", "\\", "na"]
     args = (given(STRING, 0), given(STRING, 1), Const("-", STRING))
-    agrees(Call("replace", args, STRING), pairs(STRING))
+    agrees(Call(basic.REPLACE, args, STRING), pairs(STRING))
     texts = [row_of(string0=value) for value in EDGES[STRING]]
     for old, new in itertools.product(some, some):
-        agrees(Call("replace", (given(STRING), Const(old, STRING), Const(new, STRING)), STRING), texts)
+        agrees(Call(basic.REPLACE, (given(STRING), Const(old, STRING), Const(new, STRING)), STRING), texts)
 
 
 def test_slice() -> None:
@@ -252,7 +240,7 @@ def test_slice() -> None:
     bounds = [None, 0, 1, 2, 5, 100, 2**40, -1, -2, -5, -100, -(2**40)]
     for start, stop in itertools.product(bounds, bounds):
         args = [Const(x, None if x is None else INTEGER) for x in (start, stop)]
-        agrees(Call("slice", (given(STRING), *args), STRING), texts)
+        agrees(Call(basic.SLICE, (given(STRING), *args), STRING), texts)
 
 
 def test_white_space_is_all_of_it() -> None:
@@ -273,14 +261,16 @@ def test_tables(repeat: int) -> None:
     for of, table, paths in cases:
         name = str(given(of).path[1])
         found = [row_of(**{name: value}) for value in EDGES[of]] * repeat
-        agrees(Call("has", (given(of),), BOOLEAN, table=table), found)
+        agrees(Call(basic.HAS, (given(of),), BOOLEAN, table=table), found)
         for path, kind in paths:
-            look = Call("lookup", (given(of),), kind, table=table, path=path)
+            look = Call(basic.LOOKUP, (given(of),), kind, table=table, path=path)
             agrees(look, found)
-            agrees(Call("if", (Call("has", (given(of),), BOOLEAN, table=table), look, _zero(kind)), kind), found)
-    note_of = Call("lookup", (given(STRING),), Optional(String()), table=WORDS, path=("note",))
+            agrees(
+                Call(basic.IF, (Call(basic.HAS, (given(of),), BOOLEAN, table=table), look, _zero(kind)), kind), found
+            )
+    note_of = Call(basic.LOOKUP, (given(STRING),), Optional(String()), table=WORDS, path=("note",))
     agrees(note_of, [row_of(string0=value) for value in WORDS if isinstance(value, str)])
-    agrees(Call("is_null", (note_of,), BOOLEAN), [row_of(string0=value) for value in EDGES[STRING]])
+    agrees(Call(basic.IS_NULL, (note_of,), BOOLEAN), [row_of(string0=value) for value in EDGES[STRING]])
 
 
 def _zero(kind: Kind) -> Const:
@@ -294,7 +284,7 @@ def test_a_key_that_is_equal_in_a_way_of_its_own_is_not_looked_up() -> None:
 
         __hash__ = str.__hash__
 
-    look = Call("has", (given(STRING),), BOOLEAN, table={Mine("a"): 1})
+    look = Call(basic.HAS, (given(STRING),), BOOLEAN, table={Mine("a"): 1})
     with pytest.raises(Undefined):
         evaluation.evaluate(look, columns_of([row_of()]), 1)
 
@@ -410,20 +400,20 @@ def coded_text(rows: Sequence[str | None], entries: Sequence[str | None]) -> Cal
 
 def _of_entries() -> list[Expr]:
     word = given(STRING)
-    equal, known = Call("eq", (word, Const("a", STRING)), BOOLEAN), Call("has", (word,), BOOLEAN, table=WORDS)
-    level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
+    equal, known = Call(basic.EQ, (word, Const("a", STRING)), BOOLEAN), Call(basic.HAS, (word,), BOOLEAN, table=WORDS)
+    level = Call(basic.LOOKUP, (word,), INTEGER, table=WORDS, path=("level",))
     return [
         equal,
         known,
-        Call("and", (equal, known), BOOLEAN),
+        Call(basic.AND, (equal, known), BOOLEAN),
         level,
-        Call("lookup", (word,), STRING, table=WORDS, path=("name",)),
-        Call("add", (level, Const(1, INTEGER)), INTEGER),
-        Call("if", (equal, Const(1, INTEGER), Const(0, INTEGER)), INTEGER),
-        Call("if", (known, level, Const(-1, INTEGER)), INTEGER),
-        Call("slice", (word, Const(0, INTEGER), Const(1, INTEGER)), STRING),
-        Call("upper", (word,), STRING),
-        Call("concat", (word, Const("!", STRING)), STRING),
+        Call(basic.LOOKUP, (word,), STRING, table=WORDS, path=("name",)),
+        Call(basic.ADD, (level, Const(1, INTEGER)), INTEGER),
+        Call(basic.IF, (equal, Const(1, INTEGER), Const(0, INTEGER)), INTEGER),
+        Call(basic.IF, (known, level, Const(-1, INTEGER)), INTEGER),
+        Call(basic.SLICE, (word, Const(0, INTEGER), Const(1, INTEGER)), STRING),
+        Call(basic.UPPER, (word,), STRING),
+        Call(basic.CONCAT, (word, Const("!", STRING)), STRING),
     ]
 
 
@@ -446,9 +436,9 @@ def test_a_dictionary_is_computed_by_its_entries(expr: Expr) -> None:
 def test_columns_of_one_dictionary_share_their_codes_behind_a_filter() -> None:
     """Otherwise what is computed of both would be computed of each row."""
     word = given(STRING)
-    upper = Call("upper", (word,), STRING)
-    other = Call("eq", (upper, Const("B", STRING)), BOOLEAN)
-    both = Call("concat", (word, upper), STRING)
+    upper = Call(basic.UPPER, (word,), STRING)
+    other = Call(basic.EQ, (upper, Const("B", STRING)), BOOLEAN)
+    both = Call(basic.CONCAT, (word, upper), STRING)
     tree = Branch(other, Leaf(), Leaf((Emission(None, Pack(tuple, (), (both, word))),)))
     (emitted,) = evaluation.run(tree, coded_text(["a", "b", "c", "a", "c", "a"], ["a", "b", "c"]), 6).emissions
     assert isinstance(emitted.value, Struct)
@@ -464,21 +454,21 @@ def test_two_dictionaries_are_two() -> None:
     entries = pa.array(["a", "b"])
     parts = [Column(STRING, DictionaryEncoded(np.array(codes), entries)) for codes in ([0, 1, 0], [0, 0, 1])]
     inputs = inputs_of({"row": Struct(tuple, ("string0", "string1"), tuple(parts))})
-    made = evaluation.evaluate(Call("eq", (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
+    made = evaluation.evaluate(Call(basic.EQ, (given(STRING, 0), given(STRING, 1)), BOOLEAN), inputs, 3)
     assert values_of(made, 3) == [True, False, False]
 
 
 def test_choices_by_entries_that_are_missing_or_undefined() -> None:
     word = given(STRING)
-    view = Call("eq", (word, Const("view", STRING)), BOOLEAN)
-    note_ = Call("lookup", (word,), Optional(String()), table=WORDS, path=("note",))
-    chosen = Call("if", (view, note_, word), Optional(String()))
+    view = Call(basic.EQ, (word, Const("view", STRING)), BOOLEAN)
+    note_ = Call(basic.LOOKUP, (word,), Optional(String()), table=WORDS, path=("note",))
+    chosen = Call(basic.IF, (view, note_, word), Optional(String()))
     made = evaluation.evaluate(chosen, coded_text(["", "view", "", "view"], ["view", ""]), 4)
     assert values_of(made, 4) == ["", None, "", None]
-    level = Call("lookup", (word,), INTEGER, table=WORDS, path=("level",))
-    chosen = Call("if", (view, level, Const(-1, INTEGER)), INTEGER)
+    level = Call(basic.LOOKUP, (word,), INTEGER, table=WORDS, path=("level",))
+    chosen = Call(basic.IF, (view, level, Const(-1, INTEGER)), INTEGER)
     assert values_of(evaluation.evaluate(chosen, coded_text(["no", "view"], ["view", "no"]), 2), 2) == [-1, 1]
-    chosen = Call("if", (view, Const(-1, INTEGER), level), INTEGER)
+    chosen = Call(basic.IF, (view, Const(-1, INTEGER), level), INTEGER)
     with pytest.raises(Undefined) as caught:
         evaluation.evaluate(chosen, coded_text(["view", "no"], ["view", "no"]), 2)
     assert caught.value.args == (1,)
@@ -486,7 +476,7 @@ def test_choices_by_entries_that_are_missing_or_undefined() -> None:
 
 def test_dictionaries_without_entries() -> None:
     missing = coded_text([None, None], [])
-    length = Call("length", (given(STRING),), INTEGER)
+    length = Call(basic.LENGTH, (given(STRING),), INTEGER)
     assert evaluation.evaluate(length, coded_text([], []), 0).valid is None
     with pytest.raises(Undefined):
         evaluation.evaluate(length, missing, 2)
@@ -504,19 +494,19 @@ def test_text_goes_out_as_it_is_held() -> None:
 
 
 def test_conditions_see_only_the_rows_that_come_to_them() -> None:
-    zero = Call("eq", (given(INTEGER), Const(0, INTEGER)), BOOLEAN)
-    half = Call("floordiv", (Const(10, INTEGER), given(INTEGER)), INTEGER)
+    zero = Call(basic.EQ, (given(INTEGER), Const(0, INTEGER)), BOOLEAN)
+    half = Call(basic.FLOORDIV, (Const(10, INTEGER), given(INTEGER)), INTEGER)
     tree = Branch(
         zero,
         Leaf(result=Const(-1, INTEGER)),
-        Branch(Call("lt", (half, Const(5, INTEGER)), BOOLEAN), Leaf(result=half), Leaf(raises=True)),
+        Branch(Call(basic.LT, (half, Const(5, INTEGER)), BOOLEAN), Leaf(result=half), Leaf(raises=True)),
     )
     runs(tree, [row_of(integer0=n) for n in (0, 5, 3, 0, 10, 11)])
     runs(tree, [row_of(integer0=n) for n in (0, 5, 2, 1)])
 
 
 def test_results_that_are_missing_for_some_rows() -> None:
-    known = Call("has", (given(STRING),), BOOLEAN, table=WORDS)
+    known = Call(basic.HAS, (given(STRING),), BOOLEAN, table=WORDS)
     pack = Pack(Pair, ("left", "right"), (Const(1, INTEGER), given(STRING)))
     tree = Branch(known, Leaf(result=pack), Leaf(result=Const(None, None)))
     table = [row_of(string0=value) for value in EDGES[STRING]]
@@ -596,9 +586,9 @@ def test_a_field_that_was_not_read_is_missed_when_it_is_used(lazy: bool) -> None
     part = pa.StructArray.from_arrays([whole.field(name) for name in names], names)
     columns = from_arrow(schema, part)
     inputs = inputs_of({"value": columns}) if not lazy else arrow_inputs({"value": (schema, part)})
-    year = Call("year", (Input(("value", "at"), TIMESTAMP),), INTEGER)
+    year = Call(basic.YEAR, (Input(("value", "at"), TIMESTAMP),), INTEGER)
     assert values_of(evaluation.evaluate(year, inputs, 3), 3) == [2024, 1, 9999]
-    no_inner = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
+    no_inner = Call(basic.IS_NULL, (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
     assert values_of(evaluation.evaluate(no_inner, inputs, 3), 3) == [False, True, False]
     with pytest.raises(LookupError, match="name"):
         evaluation.evaluate(Input(("value", "name"), STRING), inputs, 3)
@@ -611,11 +601,11 @@ def test_a_part_of_a_record_that_is_missing_is_missing(lazy: bool) -> None:
     schema = schema_of(Outer)
     whole = array(schema, OUTERS)
     inputs = arrow_inputs({"value": (schema, whole)}) if lazy else inputs_of({"value": from_arrow(schema, whole)})
-    year = Call("year", (Input(("value", "inner", "day"), DATE),), INTEGER)
+    year = Call(basic.YEAR, (Input(("value", "inner", "day"), DATE),), INTEGER)
     with pytest.raises(Undefined) as caught:
         evaluation.evaluate(year, inputs, 3)
     assert caught.value.args == (1,)
-    missing = Call("is_null", (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
+    missing = Call(basic.IS_NULL, (Input(("value", "inner"), schema_of(Inner | None)),), BOOLEAN)
     assert values_of(evaluation.evaluate(missing, inputs, 3), 3) == [False, True, False]
 
 

@@ -24,6 +24,8 @@ import attrs
 
 from tracetypes.blame import Called, called
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.shapes import Given
 from tracetypes.compiler.tracing.tracer import Nested, Untraceable, trace_lift, trace_method
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Schema, String, Timestamp
@@ -218,18 +220,23 @@ def _projected(tree: Tree, path: tuple[int, ...]) -> Tree:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Call) and isinstance(other, Call):
         pairs = zip(one.args, other.args, strict=False)
-        return one.op == other.op and one.table is other.table and all(_same(a, b) for a, b in pairs)
+        return one.op is other.op and one.table is other.table and all(_same(a, b) for a, b in pairs)
     return bool(one == other)
 
 
-_EXTREMES: Final[Mapping[str, Reduction]] = {"and": "min", "or": "max", "least": "min", "greatest": "max"}
+_EXTREMES: Final[Mapping[Operation, Reduction]] = {
+    basic.AND: "min",
+    basic.OR: "max",
+    basic.LEAST: "min",
+    basic.GREATEST: "max",
+}
 
 
 def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     if isinstance(tree, Leaf) and isinstance(tree.result, Call):
         call = tree.result
         both = len(call.args) == 2 and set(call.args) == {a, b}
-        if both and call.op == "add" and isinstance(call.kind, Integer | Float | Exact) and call.kind == a.kind:
+        if both and call.op is basic.ADD and isinstance(call.kind, Integer | Float | Exact) and call.kind == a.kind:
             return "sum"
         if both and call.op in _EXTREMES:
             return _EXTREMES[call.op]
@@ -305,7 +312,7 @@ def _picked(result: Value | None, case: Case, a: Input, b: Input) -> str | None:
             return "a" if path == a.path else "b" if path == b.path else None
         case Const(value=None):
             return "none"
-        case Call(op="if", args=(condition, then, otherwise)):
+        case Call(op=basic.IF, args=(condition, then, otherwise)):
             truth = _truth(condition, case, a, b)
             return None if truth is None else _picked(then if truth else otherwise, case, a, b)
         case _:
@@ -316,23 +323,23 @@ def _truth(condition: Expr, case: Case, a: Input, b: Input) -> bool | None:
     match condition:
         case Const(value=bool() as value):
             return value
-        case Call(op="not", args=(inner,)):
+        case Call(op=basic.NOT, args=(inner,)):
             truth = _truth(inner, case, a, b)
             return None if truth is None else not truth
-        case Call(op="and" | "or" as op, args=(one, other)):
+        case Call(op=basic.AND | basic.OR as op, args=(one, other)):
             truths = [_truth(one, case, a, b), _truth(other, case, a, b)]
             if None in truths:
                 return None
-            return all(truths) if op == "and" else any(truths)
-        case Call(op="is_null", args=(Input(path=path),)):
+            return all(truths) if op is basic.AND else any(truths)
+        case Call(op=basic.IS_NULL, args=(Input(path=path),)):
             return case.missing[0] if path == a.path else case.missing[1] if path == b.path else None
-        case Call(op="eq" | "lt" | "le" as op, args=(Input(path=one), Input(path=other))):
+        case Call(op=basic.EQ | basic.LT | basic.LE as op, args=(Input(path=one), Input(path=other))):
             places = {a.path: 0, b.path: 1}
             if one not in places or other not in places or any(case.missing[places[p]] for p in (one, other)):
                 return None
             if any(case.nan[places[p]] for p in (one, other)):
                 return False
             order = 0 if one == other else case.order if places[one] == 0 else -case.order
-            return {"eq": order == 0, "lt": order < 0, "le": order <= 0}[op]
+            return {basic.EQ: order == 0, basic.LT: order < 0, basic.LE: order <= 0}[op]
         case _:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from tracetypes.compiler.columns.dictionary_expressions import (
 )
 from tracetypes.compiler.columns.lookup_results import LookupResults, distinct_keys
 from tracetypes.compiler.columns.lookup_tables import entries_of, index_of, numbers_of_entries
-from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.columns.operations import act_of
 from tracetypes.compiler.columns.pending_take import PendingTake, pending
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expr import (
@@ -47,11 +47,13 @@ from tracetypes.compiler.tracing.expr import (
     Undefined,
     Value,
 )
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.errors import CodedError
 from tracetypes.lookup_table import LookupTable
 from tracetypes.records import Float, String
 
-__all__ = ["Rows", "Run"]
+__all__ = ["FORMS", "Rows", "Run"]
 
 
 class Run:
@@ -149,16 +151,8 @@ class Rows:
         return Column(column.kind, content, valid, undefined)
 
     def call(self, call: Call) -> Column:
-        op = call.op
-        if op == "is_null":
-            return self.is_null(call)
-        if op in ("least", "greatest"):
-            return self.extreme(call)
-        if op == "slice":
-            return self.slice(call)
-        if op == "if":
-            condition, then, otherwise = call.args
-            return self.choose(self.operand(condition), self.column(then), self.column(otherwise))
+        if (form := FORMS.get(call.op)) is not None:
+            return form(self, call)
         args = [self.operand(arg) for arg in call.args]
         undefined = None
         alone = of_one_kind = True
@@ -168,18 +162,14 @@ class Rows:
                 undefined = either_mask(undefined, arg.undefined)
             alone = alone and arg.scalar
             of_one_kind = of_one_kind and type(arg.kind) is type(first)
-        if call.table is not None:
-            return self.table(call, call.table, args[0], undefined)
-        act = ACTS.get((op, type(first))) or ACTS.get((op, None))
-        if act is None or (op in OF_ONE_KIND and not of_one_kind):
+        act = act_of(call.op, type(first))
+        if act is None or (call.op.of_one_kind and not of_one_kind):
             return undefined_column(call.kind, self.count)
         count = self.count
         if alone:
             # Computed once, in a column of one row.
             values, new = act(call, [full_values(arg, 1) for arg in args], 1)
-            values = python_values(
-                Column(BOOLEAN if isinstance(call.kind, PLAIN) else bare_kind(call.kind), values), 1
-            )[0]
+            values = python_values(Column(BOOLEAN if isinstance(call.kind, PLAIN) else bare_kind(call.kind), values), 1)[0]
             if new is not None:
                 if new[0]:
                     return undefined_column(call.kind, count)
@@ -191,7 +181,10 @@ class Rows:
             values, new = act(call, [arg.values for arg in args], count)
         return Column(bare_kind(call.kind), values, None, either_mask(undefined, new))
 
-    def choose(self, condition: Column, then: Column, otherwise: Column) -> Column:
+    def choose(self, call: Call) -> Column:
+        test, *sides = call.args
+        condition = self.operand(test)
+        then, otherwise = map(self.column, sides)
         columns = (condition, then, otherwise)
         codes = shared_codes(columns)
         if codes is None or any(x.valid is not None or x.undefined is not None for x in (then, otherwise)):
@@ -221,9 +214,7 @@ class Rows:
         first, last = [None if x is None else max(min(x, 2**31), -(2**31)) for x in (start, stop)]
         encoding = column.encoding
         part = pc.utf8_slice_codeunits(column.values if encoding is None else encoding.dictionary, start=first or 0, stop=last)
-        return Column(
-            column.kind, part if encoding is None else DictionaryEncoded(encoding.codes, part), None, column.undefined
-        )
+        return Column(column.kind, part if encoding is None else DictionaryEncoded(encoding.codes, part), None, column.undefined)
 
     def is_null(self, call: Call) -> Column:
         column = self.column(call.args[0])
@@ -240,7 +231,7 @@ class Rows:
         if a.kind != b.kind:
             return undefined_column(call.kind, self.count)
         first, second = (full_values(x, self.count) for x in (a, b))
-        wins = first < second if call.op == "least" else second < first
+        wins = first < second if call.op is basic.LEAST else second < first
         if isinstance(a.kind, Float):
             wins |= np.isnan(first)
         if a.valid is not None:
@@ -250,8 +241,10 @@ class Rows:
         valid = None if a.valid is None or b.valid is None else a.valid | b.valid
         return Column(a.kind, np.where(wins, first, second), valid, undefined)
 
-    def table(self, call: Call, table: Mapping[Any, Any] | LookupTable, key: Column, undefined: Any) -> Column:
-        arg = call.args[0]
+    def table(self, call: Call) -> Column:
+        (arg,), table = call.args, call.table
+        key = self.operand(arg)
+        undefined = key.undefined
         cache_key = (id(table), arg.path if isinstance(arg, Input) else id(arg))
         if isinstance(table, LookupTable):
             answers = self.ask(table, cache_key, key)
@@ -265,7 +258,7 @@ class Rows:
             return undefined_column(call.kind, self.count)
         if key.scalar:
             place = index.place(key.values)
-            if call.op == "has":
+            if call.op is basic.HAS:
                 return Column(BOOLEAN, place < index.missing, None, undefined)
             if place == index.missing:
                 return undefined_column(call.kind, self.count)
@@ -285,7 +278,7 @@ class Rows:
         encoding = places_of.encoding
         places = places_of.values if encoding is None else encoding.dictionary
         numbers = None
-        if call.op == "has":
+        if call.op is basic.HAS:
             rows = Column(BOOLEAN, places < index.missing)
         else:
             part = entries(call.path, bare_kind(call.kind))
@@ -318,3 +311,15 @@ class Rows:
             return None
         self.answers[known] = answers
         return answers
+
+
+FORMS: Final[Mapping[Operation, Callable[[Rows, Call], Column]]] = {
+    basic.IF: Rows.choose,
+    basic.IS_NULL: Rows.is_null,
+    basic.LEAST: Rows.extreme,
+    basic.GREATEST: Rows.extreme,
+    basic.SLICE: Rows.slice,
+    basic.HAS: Rows.table,
+    basic.LOOKUP: Rows.table,
+}
+"""Operations that look at more than the values of their arguments. All others are in ``ACTS``."""

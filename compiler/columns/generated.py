@@ -35,8 +35,8 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 
 from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
-from tracetypes.compiler.columns.expressions import Rows, Run
-from tracetypes.compiler.columns.operations import ACTS, OF_ONE_KIND
+from tracetypes.compiler.columns.expressions import FORMS, Rows, Run
+from tracetypes.compiler.columns.operations import act_of
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.tracing.expr import (
     Branch,
@@ -52,6 +52,7 @@ from tracetypes.compiler.tracing.expr import (
     Value,
     result_of,
 )
+from tracetypes.compiler.tracing.operations.basic import IF
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Timestamp
 
 __all__ = ["NO_PATHS", "Code", "Inputs", "Path", "Reached", "generated"]
@@ -72,9 +73,6 @@ _PLAIN: Final = (Boolean, Integer, Float, Timestamp, Date)
 
 _OF_PYTHON: Final = frozenset({Boolean, Integer, Float})
 """Kinds whose numbers in columns are those of Python."""
-
-_OTHERS: Final = frozenset({"is_null", "least", "greatest", "slice", "has", "lookup"})
-"""Operations that look at more than the values of their operands."""
 
 _NOTHING: Final = Column(None, None)
 
@@ -375,17 +373,17 @@ class _Body:
 
     def computation(self, call: Call, kind: type[Kind]) -> str | None:
         """The array that an operation computes."""
-        if call.op in _OTHERS or call.table is not None or all(isinstance(arg, Const) for arg in call.args):
+        if (call.op in FORMS and call.op is not IF) or all(isinstance(arg, Const) for arg in call.args):
             return None
         kinds = [_plain_kind(arg) for arg in call.args]
         if None in kinds:
             return None
-        if call.op == "if":
+        if call.op is IF:
             if kinds[0] is not Boolean or isinstance(call.args[0], Const) or kinds[1] is not kinds[2]:
                 return None
             if self.plain(call.args[0]) in self.ones:
                 return None
-        elif (call.op in OF_ONE_KIND and len(set(kinds)) > 1) or self.act_of(call) is None:
+        elif (call.op.of_one_kind and len(set(kinds)) > 1) or self.act_of(call) is None:
             return None
         args = [self.plain(arg) for arg in call.args]
         if None in args:
@@ -396,7 +394,7 @@ class _Body:
         if equal in self.temporaries:
             return self.temporaries[equal]
         array = self.temporaries[equal] = self.fresh("v")
-        if call.op == "if":
+        if call.op is IF:
             self.lines.append(f"{array} = where({', '.join(map(str, args))})")
             return array
         act, node = self.writer.name("act", self.act_of(call)), self.writer.name("call", call)
@@ -408,4 +406,4 @@ class _Body:
     @staticmethod
     def act_of(call: Call) -> Any:
         """The operation of a call, as it is chosen node by node."""
-        return ACTS.get((call.op, type(bare_kind(call.args[0].kind)))) or ACTS.get((call.op, None))
+        return act_of(call.op, type(bare_kind(call.args[0].kind)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,16 +33,13 @@ from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask, exacts_of
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
 from tracetypes.compiler.columns.exact_sums import ExactSums
-from tracetypes.compiler.tracing.expr import Call, Exact
-from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS, Function
+from tracetypes.compiler.tracing.expr import Call, Exact, Kind
+from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Schema, String, Timestamp, UnitValue
 
-__all__ = ["ACTS", "FIRST", "LAST", "OF_ONE_KIND", "WHITE_SPACE"]
-
-_ARITHMETIC: Final = ("add", "sub", "mul", "floordiv", "mod", "truediv", "eq", "lt", "le", "and", "or")
-
-OF_ONE_KIND: Final = frozenset((*_ARITHMETIC, "startswith", "endswith", "contains", "replace", "concat"))
+__all__ = ["ACTS", "FIRST", "LAST", "WHITE_SPACE", "act_of"]
 
 
 def folded(act: Callable[[Any, Any], Any]) -> Act:
@@ -171,14 +168,6 @@ def _weekday(days: Any) -> Any:
     return (days + 3) % 7
 
 
-def _of_time(act: Callable[[Any], Any]) -> Act:
-    return plain(lambda micros: act(micros // _DAY))
-
-
-def _clock(unit: int, size: int) -> Act:
-    return plain(lambda micros: micros // unit % size)
-
-
 def _exact_add(call: Call, args: list[Any], count: int) -> Made:
     kind = Exact()
     sums = [exacts_of(Column(kind, arg), 1) for arg in args]
@@ -210,9 +199,10 @@ _NOTHING: Final[dict[type[Any], Any]] = {
 """What stands where a function gives nothing."""
 
 
-def _applied(function: Function) -> Act:
+def _applied(op: Operation) -> Act:
     """Python, value by value."""
-    act = function.call if function.total else function
+    act = op.meaning if op.is_total else op
+    gives = cast(Schema, op.signature.gives)
 
     def apply(call: Call, args: list[Any], count: int) -> Made:
         lists: list[Any] = []
@@ -228,19 +218,19 @@ def _applied(function: Function) -> Act:
         undefined = None
         try:
             results = list(map(act, *lists))
-        except ValueError:
-            results, undefined = _some(function, zip(*lists, strict=False), count)
-        return _storage(function.gives, results), undefined
+        except Undefined:
+            results, undefined = _some(op, _NOTHING[SCALARS[gives]], zip(*lists, strict=False), count)
+        return _storage(gives, results), undefined
 
     return apply
 
 
-def _some(function: Function, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
-    results, undefined, nothing = [], np.zeros(count, np.bool_), _NOTHING[SCALARS[function.gives]]
+def _some(op: Operation, nothing: Any, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
+    results, undefined = [], np.zeros(count, np.bool_)
     for number, row in enumerate(rows):
         try:
-            results.append(function(*row))
-        except ValueError:
+            results.append(op(*row))
+        except Undefined:
             results.append(nothing)
             undefined[number] = True
     return results, undefined
@@ -262,89 +252,100 @@ def _sqrt(call: Call, args: list[Any], count: int) -> Made:
     return np.sqrt(values), some_marked(values < 0.0)
 
 
-def _acts() -> dict[tuple[str, type[Any] | None], Act]:
-    numbers: dict[tuple[str, type[Any] | None], Act] = {
-        **{(op, None): _applied(function) for op, function in FUNCTIONS.items()},
-        ("math.sqrt", Float): _sqrt,
-        ("math.floor", Float): lambda call, args, count: integral(np.floor(args[0])),
-        ("math.ceil", Float): lambda call, args, count: integral(np.ceil(args[0])),
-        ("bit_and", Integer): plain(np.bitwise_and),
-        ("bit_or", Integer): plain(np.bitwise_or),
-        ("bit_xor", Integer): plain(np.bitwise_xor),
-        ("invert", Integer): plain(np.invert),
-        ("add", Integer): add,
-        ("sub", Integer): sub,
-        ("mul", Integer): mul,
-        ("neg", Integer): negative,
-        ("abs", Integer): absolute,
-        ("floordiv", Integer): floordiv,
-        ("mod", Integer): mod,
-        ("truediv", Integer): truediv,
-        ("add", Float): plain(operator.add),
-        ("sub", Float): plain(operator.sub),
-        ("mul", Float): plain(operator.mul),
-        ("neg", Float): plain(operator.neg),
-        ("abs", Float): plain(np.abs),
-        ("floordiv", Float): float_division(np.floor_divide),
-        ("mod", Float): float_division(np.remainder),
-        ("truediv", Float): float_division(np.true_divide),
-        ("to_float", Integer): plain(lambda a: a.astype(np.float64)),
-        ("to_float", Boolean): plain(lambda a: a.astype(np.float64)),
-        ("to_int", Boolean): plain(lambda a: a.astype(np.int64)),
-        ("to_int", Float): lambda call, args, count: integral(np.trunc(args[0])),
-        ("round", Float): lambda call, args, count: integral(np.rint(args[0])),
-        ("not", Boolean): plain(np.logical_not),
-        ("and", Boolean): folded(np.logical_and),
-        ("or", Boolean): folded(np.logical_or),
-        ("to_str", Integer): _to_str,
-        ("to_str", Boolean): _bool_to_str,
-        ("to_str", String): plain(lambda a: a),
-        ("enum_value", EnumOf): _enum_value,
-        ("exact", Float): plain(lambda a: a),
-        ("add", Exact): _exact_add,
-        ("exact_value", Exact): _exact_value,
-        ("exact_over", Exact): _exact_over,
-    }
-    for schema in (Boolean, Integer, Float, Timestamp, Date):
-        numbers["eq", schema] = plain(np.equal)
-        numbers["lt", schema] = plain(np.less)
-        numbers["le", schema] = plain(np.less_equal)
-    numbers["eq", UnitValue] = lambda call, args, count: (np.ones(count, np.bool_), None)
-    for text in (String(), Bytes()):
-        numbers["eq", type(text)] = _arrow_compare("equal", "equal", text)
-        numbers["lt", type(text)] = _arrow_compare("less", "greater", text)
-        numbers["le", type(text)] = _arrow_compare("less_equal", "greater_equal", text)
-    strings: dict[str, Act] = {
-        "length": plain(lambda a: pc.utf8_length(a).to_numpy().astype(np.int64)),
-        "lower": _case(pc.ascii_lower, str.lower),
-        "upper": _case(pc.ascii_upper, str.upper),
-        "strip": plain(lambda a: pc.utf8_trim(a, WHITE_SPACE)),
-        "lstrip": plain(lambda a: pc.utf8_ltrim(a, WHITE_SPACE)),
-        "rstrip": plain(lambda a: pc.utf8_rtrim(a, WHITE_SPACE)),
-        "startswith": _test(pc.starts_with, str.startswith),
-        "endswith": _test(pc.ends_with, str.endswith),
-        "contains": _test(pc.match_substring, operator.contains),
-        "replace": _replace,
-        "concat": _concat,
-    }
-    times: dict[str, Act] = {
-        "micros": plain(lambda a: a),
-        "add_micros": _add_micros,
-        "year": _of_time(_year),
-        "month": _of_time(_month),
-        "day": _of_time(_day),
-        "weekday": _of_time(_weekday),
-        "hour": _clock(3_600_000_000, 24),
-        "minute": _clock(60_000_000, 60),
-        "second": _clock(1_000_000, 60),
-        "microsecond": _clock(1, 1_000_000),
-        "date": _of_time(lambda days: days),
-    }
-    dates: dict[str, Callable[[Any], Any]] = {"year": _year, "month": _month, "day": _day, "weekday": _weekday}
-    numbers.update({(op, String): act for op, act in strings.items()})
-    numbers.update({(op, Timestamp): act for op, act in times.items()})
-    numbers.update({(op, Date): plain(act) for op, act in dates.items()})
-    return numbers
+ByKind: TypeAlias = Mapping[type[Kind] | None, Act]
+
+_NUMERIC: Final = (Boolean, Integer, Float, Timestamp, Date)
+
+_TEXTS: Final = (String(), Bytes())
 
 
-ACTS: Final = _acts()
+def _of_text(act: Act) -> ByKind:
+    return {String: act}
+
+
+def _clock(unit: int, size: int) -> ByKind:
+    return {Timestamp: plain(lambda micros: micros // unit % size)}
+
+
+def _calendar(act: Callable[[Any], Any]) -> ByKind:
+    """Of days since 1970."""
+    return {Timestamp: plain(lambda micros: act(micros // _DAY)), Date: plain(act)}
+
+
+def _compared(function: Any, name: str, flipped: str) -> dict[type[Kind] | None, Act]:
+    return {
+        **dict.fromkeys(_NUMERIC, plain(function)),
+        **{type(text): _arrow_compare(name, flipped, text) for text in _TEXTS},
+    }
+
+
+_TO_FLOAT: Final = plain(lambda a: a.astype(np.float64))
+
+ACTS: Final[Mapping[Operation, ByKind]] = {
+    **{op: {None: _applied(op)} for op in functions.FUNCTIONS.values()},
+    functions.SQRT: {Float: _sqrt},
+    functions.FLOOR: {Float: lambda call, args, count: integral(np.floor(args[0]))},
+    functions.CEIL: {Float: lambda call, args, count: integral(np.ceil(args[0]))},
+    basic.ADD: {Integer: add, Float: plain(operator.add), Exact: _exact_add},
+    basic.SUB: {Integer: sub, Float: plain(operator.sub)},
+    basic.MUL: {Integer: mul, Float: plain(operator.mul)},
+    basic.NEG: {Integer: negative, Float: plain(operator.neg)},
+    basic.ABS: {Integer: absolute, Float: plain(np.abs)},
+    basic.FLOORDIV: {Integer: floordiv, Float: float_division(np.floor_divide)},
+    basic.MOD: {Integer: mod, Float: float_division(np.remainder)},
+    basic.TRUEDIV: {Integer: truediv, Float: float_division(np.true_divide)},
+    basic.TO_FLOAT: {Integer: _TO_FLOAT, Boolean: _TO_FLOAT},
+    basic.TO_INT: {
+        Boolean: plain(lambda a: a.astype(np.int64)),
+        Float: lambda call, args, count: integral(np.trunc(args[0])),
+    },
+    basic.ROUND: {Float: lambda call, args, count: integral(np.rint(args[0]))},
+    basic.BIT_AND: {Integer: plain(np.bitwise_and)},
+    basic.BIT_OR: {Integer: plain(np.bitwise_or)},
+    basic.BIT_XOR: {Integer: plain(np.bitwise_xor)},
+    basic.INVERT: {Integer: plain(np.invert)},
+    basic.EQ: {
+        **_compared(np.equal, "equal", "equal"),
+        UnitValue: lambda call, args, count: (np.ones(count, np.bool_), None),
+    },
+    basic.LT: _compared(np.less, "less", "greater"),
+    basic.LE: _compared(np.less_equal, "less_equal", "greater_equal"),
+    basic.NOT: {Boolean: plain(np.logical_not)},
+    basic.AND: {Boolean: folded(np.logical_and)},
+    basic.OR: {Boolean: folded(np.logical_or)},
+    basic.LENGTH: _of_text(plain(lambda a: pc.utf8_length(a).to_numpy().astype(np.int64))),
+    basic.LOWER: _of_text(_case(pc.ascii_lower, str.lower)),
+    basic.UPPER: _of_text(_case(pc.ascii_upper, str.upper)),
+    basic.STRIP: _of_text(plain(lambda a: pc.utf8_trim(a, WHITE_SPACE))),
+    basic.LSTRIP: _of_text(plain(lambda a: pc.utf8_ltrim(a, WHITE_SPACE))),
+    basic.RSTRIP: _of_text(plain(lambda a: pc.utf8_rtrim(a, WHITE_SPACE))),
+    basic.STARTSWITH: _of_text(_test(pc.starts_with, str.startswith)),
+    basic.ENDSWITH: _of_text(_test(pc.ends_with, str.endswith)),
+    basic.CONTAINS: _of_text(_test(pc.match_substring, operator.contains)),
+    basic.REPLACE: _of_text(_replace),
+    basic.CONCAT: _of_text(_concat),
+    basic.TO_STR: {Integer: _to_str, Boolean: _bool_to_str, String: plain(lambda a: a)},
+    basic.ENUM_VALUE: {EnumOf: _enum_value},
+    basic.MICROS: {Timestamp: plain(lambda a: a)},
+    basic.ADD_MICROS: {Timestamp: _add_micros},
+    basic.YEAR: _calendar(_year),
+    basic.MONTH: _calendar(_month),
+    basic.DAY: _calendar(_day),
+    basic.WEEKDAY: _calendar(_weekday),
+    basic.HOUR: _clock(3_600_000_000, 24),
+    basic.MINUTE: _clock(60_000_000, 60),
+    basic.SECOND: _clock(1_000_000, 60),
+    basic.MICROSECOND: _clock(1, 1_000_000),
+    basic.DATE_OF: {Timestamp: plain(lambda micros: micros // _DAY)},
+    basic.EXACT_OF: {Float: plain(lambda a: a)},
+    basic.EXACT_VALUE: {Exact: _exact_value},
+    basic.EXACT_OVER: {Exact: _exact_over},
+}
+"""The operations on columns, by the kind of the first argument; None: of any kind. The operations that look at more than the
+values of their arguments are methods of ``Rows`` (:mod:`.expressions`)."""
+
+
+def act_of(op: Operation, kind: type[Any]) -> Act | None:
+    """An operation whose first argument is of a kind."""
+    acts = ACTS[op]
+    return acts.get(kind) or acts.get(None)

@@ -10,6 +10,7 @@ from typing import Any
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.operations import basic
 from tracetypes.records import Boolean, EnumOf, UnitValue
 
 __all__ = ["most_keys"]
@@ -57,11 +58,11 @@ def _of_value(value: Value) -> int | None:
             return 1
         case Pack(parts=parts):
             return _product(map(_of_value, parts))
-        case Call(op="lookup", table=Mapping() as table, path=path):
+        case Call(op=basic.LOOKUP, table=Mapping() as table, path=path):
             return _entries(table, path)
-        case Call(op="mod", args=(_, Const(int() as divisor))):
+        case Call(op=basic.MOD, args=(_, Const(int() as divisor))):
             return abs(divisor)
-        case Call(op="if", args=(_, then, otherwise)):
+        case Call(op=basic.IF, args=(_, then, otherwise)):
             return _sum([_of_value(then), _of_value(otherwise)])
         case _:
             return _of_kind(value.kind)

@@ -17,7 +17,7 @@ optional must have no nulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, assert_never, final
 
 import attrs
@@ -31,6 +31,8 @@ from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.lookup_tables import table_keys
 from tracetypes.compiler.spark.catalyst_operations import (
     ACTS,
+    NO_ACTS,
+    NO_COLUMNS,
     NotNative,
     Term,
     choice,
@@ -41,6 +43,8 @@ from tracetypes.compiler.spark.catalyst_operations import (
 )
 from tracetypes.compiler.spark.catalyst_tables import entries_of, place_of
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Exact, Expr, Input, Kind, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.lookup_table import LookupTable
 from tracetypes.records import (
     Boolean,
@@ -55,7 +59,7 @@ from tracetypes.records import (
     UnitValue,
 )
 
-__all__ = ["Native", "NativeTree", "column", "tree"]
+__all__ = ["FORMS", "Native", "NativeTree", "column", "tree"]
 
 MOST_ENTRIES: Final = 10_000
 """Entries of a table that becomes a literal of the query."""
@@ -275,39 +279,39 @@ class _Translation:
     def call(self, call: Call) -> Term:
         args = [self.term(arg) for arg in call.args]
         kind = call.kind.item if isinstance(call.kind, Optional) else call.kind
-        if isinstance(kind, Exact) or any(isinstance(arg.kind, Exact) for arg in args):
-            raise NotNative("exact sums have no columns in Spark")
-        size = 1 + sum(arg.size for arg in args)
-        match call.op:
-            case "is_null":
-                (arg,) = args
-                null = arg.value.isNull()
-                if not arg.optional:
-                    return Term(kind, null if arg.sure else F.when(~null, False), arg.sure, size)
-                if arg.undefined is not None:
-                    return Term(kind, F.when(~arg.undefined, null), False, size * 2)
-                return Term(kind, F.lit(arg.kind is None) if arg.kind is None else null, True, size)
-            case "if":
-                return choice(kind, args)
-            case "least" | "greatest":
-                return extreme(call.op, kind, *args)
-            case "slice":
-                return self.slice(call, kind, args[0])
-            case "has" | "lookup":
-                return self.look_up(call, kind, args[0])
-            case _:
-                pass
+        for one in (kind, *(arg.kind for arg in args)):
+            if isinstance(one, Exact):
+                raise NotNative(NO_COLUMNS[Exact])
+        if (form := FORMS.get(call.op)) is not None:
+            return form(self, call, kind, args)
         if any(arg.kind is None for arg in args):
             return Term(kind, F.lit(None).cast(_type_of(kind)), False, 1)
         first = args[0].kind
-        act = ACTS.get((call.op, type(first)))
-        if act is None or (call.op != "add_micros" and any(type(arg.kind) is not type(first) for arg in args)):
-            raise NotNative(f"{call.op} of {', '.join(type(arg.kind).__name__ for arg in args)}")
+        act = ACTS.get(call.op, {}).get(type(first))
+        if act is None or (call.op.of_one_kind and any(type(arg.kind) is not type(first) for arg in args)):
+            kinds = ", ".join(type(arg.kind).__name__ for arg in args)
+            raise NotNative(f"{call.op} of {kinds}: {NO_ACTS.get(call.op, 'other kinds than Spark has it for')}")
         column = act.make(*[arg.value for arg in args]) if not act.nulls else act.make(*args)
         sure = act.total and all(arg.sure for arg in args)
         return Term(kind, column, sure, act.size + act.uses * sum(arg.size for arg in args))
 
-    def slice(self, call: Call, kind: Kind, text: Term) -> Term:
+    def choice(self, call: Call, kind: Kind, args: list[Term]) -> Term:
+        return choice(kind, args)
+
+    def extreme(self, call: Call, kind: Kind, args: list[Term]) -> Term:
+        return extreme(call.op, kind, *args)
+
+    def is_null(self, call: Call, kind: Kind, args: list[Term]) -> Term:
+        (arg,) = args
+        size, null = 1 + arg.size, arg.value.isNull()
+        if not arg.optional:
+            return Term(kind, null if arg.sure else F.when(~null, False), arg.sure, size)
+        if arg.undefined is not None:
+            return Term(kind, F.when(~arg.undefined, null), False, size * 2)
+        return Term(kind, F.lit(arg.kind is None) if arg.kind is None else null, True, size)
+
+    def slice(self, call: Call, kind: Kind, args: list[Term]) -> Term:
+        text = args[0]
         bounds: list[int | None] = []
         for arg in call.args[1:]:
             if not isinstance(arg, Const) or not (arg.value is None or type(arg.value) is int):
@@ -327,8 +331,8 @@ class _Translation:
             column = F.substring(value, first + 1, F.greatest(last - first, F.lit(0)))
         return Term(kind, column, text.sure, 12 + 5 * text.size)
 
-    def look_up(self, call: Call, kind: Kind, key: Term) -> Term:
-        table = call.table
+    def look_up(self, call: Call, kind: Kind, args: list[Term]) -> Term:
+        (key,), table = args, call.table
         if table is None:
             raise NotNative(f"{call.op} without a table")
         if isinstance(table, LookupTable):
@@ -343,13 +347,25 @@ class _Translation:
                 raise NotNative(f"a table whose keys cannot be compared with {type(key.kind).__name__}")
             entry = self.tables[mark] = (place_of(keys, key),)
         (place,) = entry
-        if call.op == "has":
+        if call.op is basic.HAS:
             present = place.isNotNull()
             return Term(kind, present if key.sure else F.when(key.value.isNotNull(), present), key.sure, 10 + 2 * key.size)
         entries = entries_of(table, call.path, kind)
         if entries.optional:
             return Term(kind, entries.of(place), False, 10 + key.size, True, place.isNull())
         return Term(kind, entries.of(place), False, 10 + key.size)
+
+
+FORMS: Final[Mapping[Operation, Callable[[_Translation, Call, Kind, list[Term]], Term]]] = {
+    basic.IF: _Translation.choice,
+    basic.IS_NULL: _Translation.is_null,
+    basic.LEAST: _Translation.extreme,
+    basic.GREATEST: _Translation.extreme,
+    basic.SLICE: _Translation.slice,
+    basic.HAS: _Translation.look_up,
+    basic.LOOKUP: _Translation.look_up,
+}
+"""Operations that look at more than the values of their arguments. All others are in ``ACTS`` or ``NO_ACTS``."""
 
 
 def _parts(value: Value) -> list[Expr]:

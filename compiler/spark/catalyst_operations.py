@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 from pyspark.sql import Column
@@ -12,9 +12,25 @@ from pyspark.sql import functions as F
 from tracetypes.compiler.columns.column import constant
 from tracetypes.compiler.columns.operations import FIRST, LAST, WHITE_SPACE
 from tracetypes.compiler.tracing.expr import Exact, Kind
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Optional, String, Timestamp, UnitValue
 
-__all__ = ["ACTS", "NotNative", "Term", "choice", "constant_term", "either", "extreme", "long", "same", "undefined_of"]
+__all__ = [
+    "ACTS",
+    "NO_ACTS",
+    "NO_COLUMNS",
+    "NotNative",
+    "Term",
+    "choice",
+    "constant_term",
+    "either",
+    "extreme",
+    "long",
+    "same",
+    "undefined_of",
+]
 
 
 @final
@@ -173,75 +189,92 @@ def _long_of(make: Callable[[Column], Column]) -> Act:
     return Act(lambda a: make(a).cast("bigint"), size=2)
 
 
-def _acts() -> dict[tuple[str, type[Any]], Act]:
-    acts: dict[tuple[str, type[Any]], Act] = {
-        ("add", Integer): _partial(F.try_add),
-        ("sub", Integer): _partial(F.try_subtract),
-        ("mul", Integer): _partial(F.try_multiply),
-        ("neg", Integer): _partial(lambda a: F.try_subtract(long(0), a), 2),
-        ("abs", Integer): _partial(_int_abs, 5, 3),
-        ("floordiv", Integer): _partial(_int_floordiv, 20, 4),
-        ("mod", Integer): _partial(_int_mod, 15, 5),
-        ("truediv", Integer): _partial(_int_truediv, 10, 3),
-        ("add", Float): Act(lambda a, b: a + b),
-        ("sub", Float): Act(lambda a, b: a - b),
-        ("mul", Float): Act(lambda a, b: a * b),
-        ("neg", Float): Act(lambda a: -a),
-        ("abs", Float): Act(F.abs),
-        ("truediv", Float): _partial(F.try_divide),
-        ("floordiv", Float): _partial(_float_floordiv, 60, 40),
-        ("mod", Float): _partial(_float_mod, 15, 5),
-        ("bit_and", Integer): Act(lambda a, b: a.bitwiseAND(b)),
-        ("bit_or", Integer): Act(lambda a, b: a.bitwiseOR(b)),
-        ("bit_xor", Integer): Act(lambda a, b: a.bitwiseXOR(b)),
-        ("invert", Integer): Act(F.bitwise_not),
-        ("to_float", Integer): Act(lambda a: a.cast("double")),
-        ("to_float", Boolean): Act(lambda a: a.cast("double")),
-        ("to_int", Boolean): Act(lambda a: a.cast("bigint")),
-        ("to_int", Float): _partial(_integral, 6, 3),
-        ("round", Float): _partial(lambda a: _integral(F.rint(a)), 9, 3),
-        ("not", Boolean): Act(lambda a: ~a),
-        ("and", Boolean): Act(_and, size=6, uses=2, nulls=True),
-        ("or", Boolean): Act(_or_all, size=6, uses=2, nulls=True),
-        ("eq", Float): _float_compare(lambda a, b: a == b),
-        ("lt", Float): _float_compare(lambda a, b: a < b),
-        ("le", Float): _float_compare(lambda a, b: a <= b),
-        ("length", String): _long_of(F.length),
-        ("lower", String): _ascii(F.lower),
-        ("upper", String): _ascii(F.upper),
-        ("strip", String): Act(lambda a: F.btrim(a, F.lit(WHITE_SPACE))),
-        ("lstrip", String): Act(lambda a: F.ltrim(a, F.lit(WHITE_SPACE))),
-        ("rstrip", String): Act(lambda a: F.rtrim(a, F.lit(WHITE_SPACE))),
-        ("startswith", String): Act(lambda a, b: a.startswith(b)),
-        ("endswith", String): Act(lambda a, b: a.endswith(b)),
-        ("contains", String): Act(lambda a, b: a.contains(b)),
-        ("replace", String): _partial(_replace, 4, 2),
-        ("concat", String): Act(F.concat),
-        ("to_str", Integer): Act(lambda a: a.cast("string")),
-        ("to_str", Boolean): Act(lambda a: F.when(a, "True").when(~a, "False"), size=3, uses=2),
-        ("to_str", String): Act(same),
-        ("enum_value", EnumOf): Act(same),
-        ("micros", Timestamp): Act(_micros),
-        ("add_micros", Timestamp): _partial(_add_micros, 10, 3),
-        ("hour", Timestamp): _long_of(F.hour),
-        ("minute", Timestamp): _long_of(F.minute),
-        ("second", Timestamp): _long_of(F.second),
-        ("microsecond", Timestamp): Act(lambda a: F.pmod(_micros(a), long(1_000_000)), size=3),
-        ("date", Timestamp): Act(lambda a: a.cast("date")),
-    }
-    for kind in (Boolean, Integer, String, Bytes, Timestamp, Date):
-        acts["eq", kind] = Act(lambda a, b: a == b)
-        acts["lt", kind] = Act(lambda a, b: a < b)
-        acts["le", kind] = Act(lambda a, b: a <= b)
-    for kind in (Timestamp, Date):
-        acts["year", kind] = _long_of(F.year)
-        acts["month", kind] = _long_of(F.month)
-        acts["day", kind] = _long_of(F.dayofmonth)
-        acts["weekday", kind] = _long_of(F.weekday)
-    return acts
+ByKind: TypeAlias = Mapping[type[Any], Act]
 
 
-ACTS: Final = _acts()
+def _of_text(act: Act) -> ByKind:
+    return {String: act}
+
+
+def _of_time(make: Callable[[Column], Column]) -> ByKind:
+    return {Timestamp: _long_of(make)}
+
+
+def _calendar(make: Callable[[Column], Column]) -> ByKind:
+    return dict.fromkeys((Timestamp, Date), _long_of(make))
+
+
+def _compared(make: Callable[[Column, Column], Column]) -> dict[type[Kind], Act]:
+    return {**dict.fromkeys((Boolean, Integer, String, Bytes, Timestamp, Date), Act(make)), Float: _float_compare(make)}
+
+
+_TO_FLOAT: Final = Act(lambda a: a.cast("double"))
+
+ACTS: Final[Mapping[Operation, ByKind]] = {
+    basic.ADD: {Integer: _partial(F.try_add), Float: Act(lambda a, b: a + b)},
+    basic.SUB: {Integer: _partial(F.try_subtract), Float: Act(lambda a, b: a - b)},
+    basic.MUL: {Integer: _partial(F.try_multiply), Float: Act(lambda a, b: a * b)},
+    basic.NEG: {Integer: _partial(lambda a: F.try_subtract(long(0), a), 2), Float: Act(lambda a: -a)},
+    basic.ABS: {Integer: _partial(_int_abs, 5, 3), Float: Act(F.abs)},
+    basic.FLOORDIV: {Integer: _partial(_int_floordiv, 20, 4), Float: _partial(_float_floordiv, 60, 40)},
+    basic.MOD: {Integer: _partial(_int_mod, 15, 5), Float: _partial(_float_mod, 15, 5)},
+    basic.TRUEDIV: {Integer: _partial(_int_truediv, 10, 3), Float: _partial(F.try_divide)},
+    basic.BIT_AND: {Integer: Act(lambda a, b: a.bitwiseAND(b))},
+    basic.BIT_OR: {Integer: Act(lambda a, b: a.bitwiseOR(b))},
+    basic.BIT_XOR: {Integer: Act(lambda a, b: a.bitwiseXOR(b))},
+    basic.INVERT: {Integer: Act(F.bitwise_not)},
+    basic.TO_FLOAT: {Integer: _TO_FLOAT, Boolean: _TO_FLOAT},
+    basic.TO_INT: {Boolean: Act(lambda a: a.cast("bigint")), Float: _partial(_integral, 6, 3)},
+    basic.ROUND: {Float: _partial(lambda a: _integral(F.rint(a)), 9, 3)},
+    basic.EQ: _compared(lambda a, b: a == b),
+    basic.LT: _compared(lambda a, b: a < b),
+    basic.LE: _compared(lambda a, b: a <= b),
+    basic.NOT: {Boolean: Act(lambda a: ~a)},
+    basic.AND: {Boolean: Act(_and, size=6, uses=2, nulls=True)},
+    basic.OR: {Boolean: Act(_or_all, size=6, uses=2, nulls=True)},
+    basic.LENGTH: _of_text(_long_of(F.length)),
+    basic.LOWER: _of_text(_ascii(F.lower)),
+    basic.UPPER: _of_text(_ascii(F.upper)),
+    basic.STRIP: _of_text(Act(lambda a: F.btrim(a, F.lit(WHITE_SPACE)))),
+    basic.LSTRIP: _of_text(Act(lambda a: F.ltrim(a, F.lit(WHITE_SPACE)))),
+    basic.RSTRIP: _of_text(Act(lambda a: F.rtrim(a, F.lit(WHITE_SPACE)))),
+    basic.STARTSWITH: _of_text(Act(lambda a, b: a.startswith(b))),
+    basic.ENDSWITH: _of_text(Act(lambda a, b: a.endswith(b))),
+    basic.CONTAINS: _of_text(Act(lambda a, b: a.contains(b))),
+    basic.REPLACE: _of_text(_partial(_replace, 4, 2)),
+    basic.CONCAT: _of_text(Act(F.concat)),
+    basic.TO_STR: {
+        Integer: Act(lambda a: a.cast("string")),
+        Boolean: Act(lambda a: F.when(a, "True").when(~a, "False"), size=3, uses=2),
+        String: Act(same),
+    },
+    basic.ENUM_VALUE: {EnumOf: Act(same)},
+    basic.MICROS: {Timestamp: Act(_micros)},
+    basic.ADD_MICROS: {Timestamp: _partial(_add_micros, 10, 3)},
+    basic.YEAR: _calendar(F.year),
+    basic.MONTH: _calendar(F.month),
+    basic.DAY: _calendar(F.dayofmonth),
+    basic.WEEKDAY: _calendar(F.weekday),
+    basic.HOUR: _of_time(F.hour),
+    basic.MINUTE: _of_time(F.minute),
+    basic.SECOND: _of_time(F.second),
+    basic.MICROSECOND: {Timestamp: Act(lambda a: F.pmod(_micros(a), long(1_000_000)), size=3)},
+    basic.DATE_OF: {Timestamp: Act(lambda a: a.cast("date"))},
+}
+"""The operations as columns, by the kind of the first argument. The operations that look at more than the values of their
+arguments are methods of the translation (:mod:`.catalyst`)."""
+
+NO_COLUMNS: Final[Mapping[type[Kind], str]] = {
+    Exact: "exact sums have no columns in Spark",
+    UnitValue: "the value without content has no column in Spark",
+}
+"""Kinds that no operation takes or gives in Spark, and why."""
+
+NO_ACTS: Final[Mapping[Operation, str]] = {
+    **dict.fromkeys(FUNCTIONS.values(), "Spark has no function that gives what Python's gives"),
+    **dict.fromkeys((basic.EXACT_OF, basic.EXACT_VALUE, basic.EXACT_OVER), NO_COLUMNS[Exact]),
+}
+"""Operations that Spark does not have, and why. They run as Python, by columns."""
 
 
 def undefined_of(term: Term) -> Column | None:
@@ -298,14 +331,14 @@ def choice(kind: Kind | None, args: list[Term]) -> Term:
     return Term(kind, value, False, 2 * size, True, either(parts[0], column))
 
 
-def extreme(op: str, kind: Kind | None, a: Term, b: Term) -> Term:
+def extreme(op: Operation, kind: Kind | None, a: Term, b: Term) -> Term:
     """The extreme of two columns. In Spark's own functions NaN is larger than all others, and either of two zeros may
     win."""
     if a.kind is None or a.kind != b.kind:
         raise NotNative(f"{op} of {type(a.kind).__name__}, {type(b.kind).__name__}")
     present = [Term(x.kind, x.value, True, x.size) for x in (a, b)]
-    less = ACTS["lt", type(a.kind)]
-    smaller, larger = present if op == "least" else reversed(present)
+    less = ACTS[basic.LT][type(a.kind)]
+    smaller, larger = present if op is basic.LEAST else reversed(present)
     wins = less.make(smaller, larger) if less.nulls else less.make(smaller.value, larger.value)
     if isinstance(a.kind, Float):
         wins = F.isnan(a.value) | wins

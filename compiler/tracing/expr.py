@@ -4,58 +4,21 @@ The meaning of every expression is Python's, value for value (:func:`evaluate` i
 another value, or none, must say so for the rows in question; they are then run in Python. An expression never holds a wrong
 number: where Python raises, or where an integer leaves 64 bits, :func:`evaluate` raises :class:`Undefined`.
 
-========================================  =================================================================================
-``add sub mul neg abs floordiv mod``      Integer x Integer -> Integer, Float x Float -> Float; ``floordiv`` and ``mod`` of
-                                          negatives as in Python; undefined for a zero divisor and beyond 64 bits
-``truediv``                               Integer x Integer or Float x Float -> Float; undefined for a zero divisor
-``to_float``                              Integer or Boolean -> Float
-``to_int``                                Boolean -> Integer; Float -> Integer towards zero, undefined for NaN and beyond 64
-``round``                                 Float -> Integer, half to even; undefined for NaN and beyond 64 bits
-``eq lt le``                              two of one schema -> Boolean; NaN as in Python
-``not and or``                            Boolean -> Boolean, all arguments evaluated
-``if``                                    condition, then, otherwise: only the chosen one is evaluated
-``is_null``                               an expression of optional schema -> Boolean
-``least greatest``                        two of one schema, no text, either of which may be optional -> the schema, optional
-                                          where both are; as in ``tracetypes.algebra``
-``length lower upper strip lstrip``       String -> Integer or String
-``rstrip``
-``startswith endswith contains``          String, String -> Boolean: whether the first starts with, ends in, holds the second
-``replace``                               String, String, String -> String
-``concat``                                String, String -> String
-``slice``                                 String, Integer or None constant, Integer or None constant -> String (``s[a:b]``)
-``to_str``                                Integer or String or Boolean -> String
-``enum_value``                            EnumOf -> Integer or String, the value of the member
-``micros``                                Timestamp -> Integer, microseconds since the epoch
-``add_micros``                            Timestamp, Integer -> Timestamp; undefined outside of the years 1 to 9999
-``year month day hour minute second``     Timestamp -> Integer; ``year month day weekday`` of Date too
-``microsecond weekday``
-``date``                                  Timestamp -> Date
-``exact``                                 Float -> Exact, the ``ExactSum`` of one float; ``add`` adds Exacts
-``exact_value``                           Exact -> Float, rounded once
-``exact_over``                            Exact, Integer -> Float, their quotient, rounded once; undefined for less than 1
-``has``                                   ``table`` holds the key (an Integer, String or Boolean argument) -> Boolean
-``lookup``                                the ``path`` inside the value that ``table`` holds for the key; undefined without one
-``bit_and bit_or bit_xor``                Integer, Integer -> Integer
-``invert``                                Integer -> Integer
-the names of ``functions.FUNCTIONS``      what that function of Python gives; undefined where it raises
-========================================  =================================================================================
+The operations are those of :mod:`tracetypes.compiler.tracing.operations`.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, assert_never, final
+from typing import Any, TypeAlias, assert_never, final
 
 import attrs
 
-from tracetypes.algebra import ExactSum, greatest, least
-from tracetypes.compiler.tracing.functions import FUNCTIONS
-from tracetypes.conformance import micros_of
+from tracetypes.compiler.tracing.kinds import PASSED_ON, Exact, Kind
+from tracetypes.compiler.tracing.operations.basic import IF
+from tracetypes.compiler.tracing.operations.operation import Operation, Undefined
 from tracetypes.lookup_table import LookupTable
 from tracetypes.record_copies import made_of
-from tracetypes.records import INT_MAX, INT_MIN, DecimalOf, EnumOf, Schema, Unsigned
 
 __all__ = [
     "PASSED_ON",
@@ -76,22 +39,6 @@ __all__ = [
     "result_of",
     "run",
 ]
-
-
-class Undefined(Exception):
-    """The expression has no value for these inputs: Python would raise, or a number would leave its type."""
-
-
-@final
-@attrs.frozen
-class Exact:
-    """The kind of an :class:`tracetypes.ExactSum`, in place of a schema. Only aggregates and states have it."""
-
-
-Kind: TypeAlias = Schema | Exact
-
-PASSED_ON: Final = Unsigned | DecimalOf | EnumOf
-"""Kinds of scalars that are passed on as they are: nothing is computed with them, but for ``enum_value``."""
 
 
 @final
@@ -116,12 +63,12 @@ class Const:
 @final
 @attrs.frozen(eq=False)
 class Call:
-    """An operation of the table above. ``table`` and ``path``: of ``has`` and ``lookup`` only."""
+    """An operation on expressions. ``table`` and ``path``: of operations on tables only."""
 
-    op: str
+    op: Operation
     args: tuple[Expr, ...]
     kind: Kind
-    table: Mapping[Any, Any] | LookupTable | None = None
+    table: Mapping[Any, Any] | LookupTable | None = attrs.field(default=None, repr=False)
     path: tuple[str | int, ...] = ()
 
 
@@ -224,96 +171,12 @@ def _evaluate(value: Value, inputs: Callable[[Input], Any], results: dict[int, A
 
 
 def _call(call: Call, inputs: Callable[[Input], Any], results: dict[int, Any]) -> Any:
-    if call.op == "if":
+    if call.op is IF:
         condition, then, otherwise = call.args
         return _evaluate(then if _evaluate(condition, inputs, results) else otherwise, inputs, results)
     return result_of(call, [_evaluate(arg, inputs, results) for arg in call.args])
 
 
 def result_of(call: Call, args: Sequence[Any]) -> Any:
-    """What an operation (not ``if``) gives for these values of its arguments. Raises :class:`Undefined`."""
-    try:
-        if call.op == "has":
-            return args[0] in _table(call)
-        result = _look_up(call, args[0]) if call.op == "lookup" else _MEANING[call.op](*args)
-    except (ArithmeticError, ValueError, LookupError) as error:
-        raise Undefined(f"{call.op}: {error}") from error
-    if type(result) is int and not INT_MIN <= result <= INT_MAX:
-        raise Undefined(f"{call.op} leaves 64 bits")
-    return result
-
-
-def _table(call: Call) -> Mapping[Any, Any] | LookupTable:
-    if call.table is None:
-        raise TypeError(f"{call.op} without a table")
-    return call.table
-
-
-def _look_up(call: Call, key: Any) -> Any:
-    row = _table(call)[key]
-    for step in call.path:
-        row = getattr(row, step) if isinstance(step, str) else row[step]
-    return row
-
-
-def _over(total: ExactSum, count: int) -> float:
-    if count < 1:
-        raise ZeroDivisionError
-    return total.over(count)
-
-
-_MEANING: Final[Mapping[str, Callable[..., Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "truediv": lambda a, b: a / b,
-    "to_float": float,
-    "to_int": int,
-    "round": round,
-    "eq": lambda a, b: a == b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "not": lambda a: not a,
-    "and": lambda *all_of: all(all_of),
-    "or": lambda *any_of: any(any_of),
-    "is_null": lambda a: a is None,
-    "least": least,
-    "greatest": greatest,
-    "length": len,
-    "lower": str.lower,
-    "upper": str.upper,
-    "strip": str.strip,
-    "lstrip": str.lstrip,
-    "rstrip": str.rstrip,
-    "startswith": str.startswith,
-    "endswith": str.endswith,
-    "contains": lambda a, b: b in a,
-    "replace": str.replace,
-    "concat": lambda a, b: a + b,
-    "slice": lambda a, start, stop: a[start:stop],
-    "to_str": str,
-    "enum_value": lambda a: a.value,
-    "micros": micros_of,
-    "add_micros": lambda a, micros: a + dt.timedelta(microseconds=micros),
-    "year": lambda a: a.year,
-    "month": lambda a: a.month,
-    "day": lambda a: a.day,
-    "hour": lambda a: a.hour,
-    "minute": lambda a: a.minute,
-    "second": lambda a: a.second,
-    "microsecond": lambda a: a.microsecond,
-    "weekday": lambda a: a.weekday(),
-    "date": lambda a: a.date(),
-    "exact": ExactSum.of,
-    "exact_value": lambda a: a.value(),
-    "exact_over": _over,
-    "bit_and": operator.and_,
-    "bit_or": operator.or_,
-    "bit_xor": operator.xor,
-    "invert": operator.invert,
-    **FUNCTIONS,
-}
+    """What an operation gives for these values of its arguments. Raises :class:`Undefined`."""
+    return call.op(*args, call.table, call.path) if call.op.of_table else call.op(*args)

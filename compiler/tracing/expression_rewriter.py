@@ -6,7 +6,7 @@ import ast
 from typing import Any, Final
 
 from tracetypes.compiler.tracing.function_source import NoSource
-from tracetypes.compiler.tracing.functions import FUNCTIONS
+from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
 
 __all__ = ["TRACER", "ExpressionRewriter", "parameters", "places"]
 

@@ -21,8 +21,9 @@ import attrs
 
 from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.kinds import BOOLEAN
+from tracetypes.compiler.tracing.operations.basic import EQ
 from tracetypes.compiler.tracing.symbolic.calls import Tracer
-from tracetypes.compiler.tracing.symbolic.known import BOOLEAN
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, Untraceable, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
@@ -180,7 +181,7 @@ class _Explorer:
         for expr in reversed(run.partial.values()):
             if id(expr) not in reached:
                 reach(expr, reached)
-                tree = Branch(self.tracer.intern(Call("eq", (expr, expr), BOOLEAN)), tree, tree)
+                tree = Branch(self.tracer.intern(Call(EQ, (expr, expr), BOOLEAN)), tree, tree)
         return tree
 
 

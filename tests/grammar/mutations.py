@@ -12,22 +12,19 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis import keyed, monoids
-from tracetypes.compiler.columns import arithmetic, evaluation, expressions, operations
+from tracetypes.compiler.columns import evaluation, expressions, operations
 from tracetypes.compiler.columns.column import Column, Columns, take
 from tracetypes.compiler.runtime import column_states as states
 from tracetypes.compiler.runtime import flows, scalars
 from tracetypes.compiler.runtime import partial_aggregation as columnar
 from tracetypes.compiler.tracing import tracer as tracing
 from tracetypes.compiler.tracing.expr import Branch, Const, Input, Leaf, Pack, Tree
-from tracetypes.records import Date, String, Timestamp
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.records import String
 
 __all__ = ["MUTATIONS", "Mutation"]
 
 Mutation: TypeAlias = Callable[[], AbstractContextManager[Any]]
-
-
-def _operation(*places: tuple[str, type[Any]], act: Callable[..., Any]) -> AbstractContextManager[Any]:
-    return mock.patch.dict(operations.ACTS, {place: act for place in places})
 
 
 def _replace_once(call: Any, args: list[Any], count: int) -> Any:
@@ -35,14 +32,6 @@ def _replace_once(call: Any, args: list[Any], count: int) -> Any:
     if isinstance(array, str) or not isinstance(pattern, str) or not isinstance(replacement, str) or not pattern:
         return operations._replace(call, args, count)
     return pc.replace_substring(array, pattern, replacement, max_replacements=1), None
-
-
-def _days(call: Any, args: list[Any], count: int) -> Any:
-    return arithmetic.plain(lambda days: (days + 4) % 7)(call, args, count)
-
-
-def _weekdays(call: Any, args: list[Any], count: int) -> Any:
-    return operations._of_time(lambda days: (days + 4) % 7)(call, args, count)
 
 
 def _right(case: monoids.Case, wanted: int, *, real: Any = monoids.Case.right) -> Any:
@@ -121,9 +110,9 @@ def _swap(owner: Any, name: str, new: Any) -> Mutation:
 
 
 MUTATIONS: Final[Mapping[str, Mutation]] = {
-    "`greatest` is taken for the smallest": lambda: mock.patch.dict(monoids._EXTREMES, greatest="min"),
+    "`greatest` is taken for the smallest": lambda: mock.patch.dict(monoids._EXTREMES, {basic.GREATEST: "min"}),
     "`max` and `min` as a choice are exchanged": _swap(monoids.Case, "right", _right),
-    "`and` of a monoid is taken for `or`": lambda: mock.patch.dict(monoids._EXTREMES, {"and": "max"}),
+    "`and` of a monoid is taken for `or`": lambda: mock.patch.dict(monoids._EXTREMES, {basic.AND: "max"}),
     "a monoid takes None for 0": _swap(columnar, "_extreme", _zeros_for_none),
     "the branches of `update_state` are exchanged": _swap(keyed, "trace_method", _method),
     "`on_marker` gets the old state": _old_state,
@@ -131,9 +120,11 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
     "the first number of `lift` is one more": _swap(monoids, "trace_lift", _lift),
     "the first number of `identity` is one more": _swap(keyed, "constant", _identity),
     "states go to the next key": _swap(states, "put", _put),
-    "None wins in `least` and `greatest`": _swap(expressions.Rows, "extreme", _extreme),
-    "`replace` does it once": lambda: _operation(("replace", String), act=_replace_once),
+    "None wins in `least` and `greatest`": lambda: mock.patch.dict(
+        expressions.FORMS, dict.fromkeys((basic.LEAST, basic.GREATEST), _extreme)
+    ),
+    "`replace` does it once": lambda: mock.patch.dict(operations.ACTS, {basic.REPLACE: {String: _replace_once}}),
     "weeks begin on Sunday": lambda: mock.patch.dict(
-        operations.ACTS, {("weekday", Date): _days, ("weekday", Timestamp): _weekdays}
+        operations.ACTS, {basic.WEEKDAY: operations._calendar(lambda days: (days + 4) % 7)}
     ),
 }

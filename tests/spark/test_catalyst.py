@@ -38,10 +38,12 @@ from tracetypes.compiler.spark.catalyst import MOST_ENTRIES, column, tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.tracing import expr as meaning
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Expr, Input, Leaf, Pack, Tree, Undefined
+from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Schema, String, Timestamp
 from tracetypes.schemas import schema_of
 
-CONSERVATIVE = {"lower", "upper", "truediv", "replace"}
+CONSERVATIVE = {basic.LOWER, basic.UPPER, basic.TRUEDIV, basic.REPLACE}
 """What Spark leaves to Python for some rows although Python has a value."""
 
 
@@ -81,7 +83,7 @@ def collected(spark: SparkSession, columns: Sequence[Column]) -> list[Any]:
     return [answer.column(f"c{n}").combine_chunks() for n in range(len(columns))]
 
 
-def operations(expr: meaning.Value) -> set[str]:
+def operations(expr: meaning.Value) -> set[Operation]:
     if isinstance(expr, Pack):
         return set().union(*map(operations, expr.parts))
     return {expr.op}.union(*map(operations, expr.args)) if isinstance(expr, Call) else set()
@@ -120,7 +122,7 @@ def test_each_operation(spark: SparkSession) -> None:
     exprs: list[Expr] = [Call(op, (given_of(of),), kind) for op, of, kind in ONE]
     exprs += [Call(op, (given_of(of, 0), given_of(of, 1)), kind) for op, of, kind in TWO]
     for op, of, kind in TWO:
-        if op in ("floordiv", "mod", "truediv", "eq", "lt", "contains"):
+        if op in (basic.FLOORDIV, basic.MOD, basic.TRUEDIV, basic.EQ, basic.LT, basic.CONTAINS):
             exprs += [Call(op, (given_of(of), Const(value, of)), kind) for value in EDGES[of][1:4:2]]
             exprs.append(Call(op, (Const(EDGES[of][-1], of), given_of(of)), kind))
     agree(spark, exprs)
@@ -128,14 +130,14 @@ def test_each_operation(spark: SparkSession) -> None:
 
 def test_operations_with_constants_and_tables(spark: SparkSession) -> None:
     string, integer, flag = given_of(STRING), given_of(INTEGER), given_of(BOOLEAN)
-    exprs: list[Expr] = [Call("add_micros", (given_of(TIMESTAMP), integer), TIMESTAMP)]
-    exprs += [Call("add_micros", (given_of(TIMESTAMP), Const(n, INTEGER)), TIMESTAMP) for n in (1, -1, 86_400_000_000)]
+    exprs: list[Expr] = [Call(basic.ADD_MICROS, (given_of(TIMESTAMP), integer), TIMESTAMP)]
+    exprs += [Call(basic.ADD_MICROS, (given_of(TIMESTAMP), Const(n, INTEGER)), TIMESTAMP) for n in (1, -1, 86_400_000_000)]
     for start, stop in itertools.product([None, 0, 1, 3, 2**40, -1, -2, -(2**40)], repeat=2):
         bounds = [Const(x, None if x is None else INTEGER) for x in (start, stop)]
-        exprs.append(Call("slice", (string, *bounds), STRING))
+        exprs.append(Call(basic.SLICE, (string, *bounds), STRING))
     for old, new in itertools.product(["", "a", "an", "ß", "\\", "%"], ["", "x", "$1"]):
-        exprs.append(Call("replace", (string, Const(old, STRING), Const(new, STRING)), STRING))
-    exprs.append(Call("replace", (string, given_of(STRING, 1), Const("-", STRING)), STRING))
+        exprs.append(Call(basic.REPLACE, (string, Const(old, STRING), Const(new, STRING)), STRING))
+    exprs.append(Call(basic.REPLACE, (string, given_of(STRING, 1), Const("-", STRING)), STRING))
     sparse = {10**12: 1, -(10**15): 2, 7: 3, 2.0: 4, 0.5: 5, True: 6}
     many = {f"key {n}": n for n in range(2000)} | {"a": -1}
     for key, held, paths in (
@@ -149,35 +151,37 @@ def test_operations_with_constants_and_tables(spark: SparkSession) -> None:
         (flag, {False: EDGES[DATE][4]}, [((), DATE)]),
         (flag, {False: True}, [((), BOOLEAN)]),
     ):
-        exprs.append(Call("has", (key,), BOOLEAN, table=held))
-        exprs += [Call("lookup", (key,), kind, table=held, path=path) for path, kind in paths]  # type: ignore[arg-type]
-    note = Call("lookup", (string,), Optional(STRING), table=WORDS, path=("note",))
-    exprs += [note, Call("is_null", (note,), BOOLEAN)]
+        exprs.append(Call(basic.HAS, (key,), BOOLEAN, table=held))
+        exprs += [Call(basic.LOOKUP, (key,), kind, table=held, path=path) for path, kind in paths]  # type: ignore[arg-type]
+    note = Call(basic.LOOKUP, (string,), Optional(STRING), table=WORDS, path=("note",))
+    exprs += [note, Call(basic.IS_NULL, (note,), BOOLEAN)]
     for one in INPUTS:
         if isinstance(one.kind, Optional):
-            exprs += [one, Call("is_null", (one,), BOOLEAN), Call("if", (flag, one, Const(None, None)), one.kind)]
-            exprs.append(
-                Call("eq", (Input(one.path, one.kind.item), Const(EDGES[one.kind.item][0], one.kind.item)), BOOLEAN)
-            )
+            exprs += [
+                one,
+                Call(basic.IS_NULL, (one,), BOOLEAN),
+                Call(basic.IF, (flag, one, Const(None, None)), one.kind),
+            ]
+            exprs.append(Call(basic.EQ, (Input(one.path, one.kind.item), Const(EDGES[one.kind.item][0], one.kind.item)), BOOLEAN))
             if one.kind.item != STRING:
                 of = given_of(one.kind.item, 1)
-                exprs += [made for op in ("least", "greatest") for made in _extremes(op, one, of, one.kind.item)]
+                exprs += [made for op in (basic.LEAST, basic.GREATEST) for made in _extremes(op, one, of, one.kind.item)]
     agree(spark, [e for e in exprs if not _may_miss(e)])
 
 
-def _extremes(op: str, maybe: Input, one: Input, kind: Schema) -> Iterator[Expr]:
+def _extremes(op: Operation, maybe: Input, one: Input, kind: Schema) -> Iterator[Expr]:
     """Of an input that may be None, one that is not, one that is undefined for some rows, and one that may be both."""
-    risky = Call("truediv", (one, one), kind) if kind == FLOAT else Call("neg", (one,), kind)
-    some = Call("if", (Call("lt", (one, risky), BOOLEAN), risky, Const(None, None)), Optional(kind))
+    risky = Call(basic.TRUEDIV, (one, one), kind) if kind == FLOAT else Call(basic.NEG, (one,), kind)
+    some = Call(basic.IF, (Call(basic.LT, (one, risky), BOOLEAN), risky, Const(None, None)), Optional(kind))
     parts: list[tuple[Expr, bool]] = [(maybe, True), (one, False), (risky, False), (some, True)]
     for (a, first), (b, second) in itertools.permutations(parts, 2):
         made = Call(op, (a, b), Optional(kind) if first and second else kind)
-        yield from (made, Call("is_null", (made,), BOOLEAN))
+        yield from (made, Call(basic.IS_NULL, (made,), BOOLEAN))
 
 
 def _may_miss(expr: Expr) -> bool:
     """Inputs that the scalar meaning compares with None."""
-    return isinstance(expr, Call) and expr.op == "eq"
+    return isinstance(expr, Call) and expr.op is basic.EQ
 
 
 def test_constants(spark: SparkSession) -> None:
@@ -193,7 +197,7 @@ def test_random_expressions(spark: SparkSession, part: int) -> None:
     def draw(data: st.DataObject) -> None:
         kinds: list[Schema] = [Integer(), Float(), Boolean(), String(), Timestamp(), Date()]
         expr = data.draw(expressions(data.draw(st.sampled_from(kinds)), 2 + part, native=True))
-        if "exact" in operations(expr) or "exact_value" in operations(expr):
+        if operations(expr) & {basic.EXACT_OF, basic.EXACT_VALUE, basic.EXACT_OVER}:
             return
         try:
             column(expr, inputs)
@@ -221,8 +225,8 @@ class Other:
     flag: bool
 
 
-SUM: Expr = Call("add", (given_of(INTEGER, 0), given_of(INTEGER, 1)), INTEGER)
-LESS: Expr = Call("lt", (SUM, Const(5, INTEGER)), BOOLEAN)
+SUM: Expr = Call(basic.ADD, (given_of(INTEGER, 0), given_of(INTEGER, 1)), INTEGER)
+LESS: Expr = Call(basic.LT, (SUM, Const(5, INTEGER)), BOOLEAN)
 
 
 def made_of(number: meaning.Value, word: meaning.Value) -> Pack:
@@ -236,7 +240,7 @@ ONCE: Tree = Branch(
         Leaf((Emission(given_of(STRING), made_of(SUM, given_input(STRING, optional=True))),)),
         Leaf((Emission(Const("k", STRING), made_of(Const(0.5, FLOAT), Const(None, None))),)),
     ),
-    Branch(Call("eq", (given_of(INTEGER), Const(1, INTEGER)), BOOLEAN), Leaf(raises=True), Leaf()),
+    Branch(Call(basic.EQ, (given_of(INTEGER), Const(1, INTEGER)), BOOLEAN), Leaf(raises=True), Leaf()),
 )
 TWICE: Tree = Branch(
     LESS,
@@ -284,7 +288,7 @@ def _conformed(value: Any) -> Any:
 def test_a_filter_that_is_defined_everywhere_has_no_flag() -> None:
     """Spark can hand such a condition to the reader of the files."""
     keeps = Branch(
-        Call("eq", (given_of(STRING), Const("view", STRING)), BOOLEAN),
+        Call(basic.EQ, (given_of(STRING), Const("view", STRING)), BOOLEAN),
         Leaf((Emission(None, given_of(STRING)),)),
         Leaf(),
     )
@@ -295,12 +299,15 @@ def test_a_filter_that_is_defined_everywhere_has_no_flag() -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: column(Call("exact", (given_of(FLOAT),), meaning.Exact()), inputs), "exact"),
-        (lambda: column(Call("sqrt", (given_of(FLOAT),), FLOAT), inputs), "sqrt"),
-        (lambda: column(Call("str.title", (given_of(STRING),), STRING), inputs), "str.title of String"),
-        (lambda: column(Call("int", (given_of(STRING),), INTEGER), inputs), "int of String"),
+        (lambda: column(Call(basic.EXACT_OF, (given_of(FLOAT),), meaning.Exact()), inputs), "exact"),
+        (lambda: column(Call(functions.SQRT, (given_of(FLOAT),), FLOAT), inputs), "sqrt"),
         (
-            lambda: column(Call("has", (given_of(INTEGER),), BOOLEAN, dict.fromkeys(range(MOST_ENTRIES + 1))), inputs),
+            lambda: column(Call(functions.FUNCTIONS["str.title"], (given_of(STRING),), STRING), inputs),
+            "str.title of String",
+        ),
+        (lambda: column(Call(functions.INT_OF, (given_of(STRING),), INTEGER), inputs), "int of String"),
+        (
+            lambda: column(Call(basic.HAS, (given_of(INTEGER),), BOOLEAN, dict.fromkeys(range(MOST_ENTRIES + 1))), inputs),
             "table",
         ),
         (lambda: tree(Leaf((Emission(None, Const(None, None)),)), inputs, None, INTEGER), "None"),

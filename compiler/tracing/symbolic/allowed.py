@@ -23,7 +23,7 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.tracing.expr import Exact
-from tracetypes.compiler.tracing.functions import FUNCTIONS
+from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
 from tracetypes.compiler.tracing.symbolic.known import TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.record_classes import is_generated

@@ -8,20 +8,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from tracetypes.compiler.tracing.expr import Call, Const, Exact, Kind
+from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT, FLOAT, INTEGER, STRING, TIMESTAMP
+from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.allowed import VIEWS
 from tracetypes.compiler.tracing.symbolic.decisions import Decisions
 from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    EXACT,
-    FLOAT,
+    ARITHMETIC,
+    BITWISE,
     IN_PLACE,
-    INTEGER,
+    LOGICAL,
     MICROSECOND,
     NUMBERS,
     OPERATORS,
-    STRING,
+    SHIFTS,
+    SIGNS,
     SYMBOLS,
-    TIMESTAMP,
     UNARY,
 )
 from tracetypes.compiler.tracing.symbolic.paths import isa
@@ -58,7 +60,7 @@ class Arithmetic(Decisions):
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """An arithmetic operator."""
         a, b = self.settle(a), self.settle(b)
-        function, op = OPERATORS[name]
+        function = OPERATORS[name]
         if name == "Mod" and type(a) is str and self.holds(b):
             return self.percent(a, b)
         if not isa(a, Proxy) and not isa(b, Proxy):
@@ -87,58 +89,58 @@ class Arithmetic(Decisions):
         kinds = (self.kind(a), self.kind(b))
         match name, kinds:
             case "Add", (String(), String()):
-                return self.make("concat", STRING, self.expr(a), self.expr(b))
+                return self.make(basic.CONCAT, STRING, self.expr(a), self.expr(b))
             case "Add", (Exact(), Exact()):
-                return self.make("add", EXACT, self.expr(a), self.expr(b))
+                return self.make(basic.ADD, EXACT, self.expr(a), self.expr(b))
             case "Sub", (Timestamp(), Timestamp()):
                 return self.duration(self.binary("Sub", self.micros(a), self.micros(b)))
             case "BitAnd" | "BitOr" | "BitXor", (Boolean(), Boolean()):
                 if name == "BitXor":
                     return self.negation(self.compare("Eq", a, b))
-                return self.make(op, BOOLEAN, self.expr(a), self.expr(b))
+                return self.make(LOGICAL[name], BOOLEAN, self.expr(a), self.expr(b))
             case "BitAnd" | "BitOr" | "BitXor", (Boolean() | Integer(), Boolean() | Integer()):
-                return self.make(f"bit_{op}", INTEGER, *(self.expr(self.as_number(x, INTEGER)) for x in (a, b)))
+                return self.make(BITWISE[name], INTEGER, *(self.expr(self.as_number(x, INTEGER)) for x in (a, b)))
             case "LShift" | "RShift", (Boolean() | Integer(), Boolean() | Integer()):
-                return self.applied(op, self.as_number(a, INTEGER), self.as_number(b, INTEGER))
+                return self.applied(SHIFTS[name], self.as_number(a, INTEGER), self.as_number(b, INTEGER))
             case "Mult", (String(), Integer()) | (Integer(), String()):
                 text, times = (a, b) if self.kind(a) == STRING else (b, a)
-                result = self.applied("repeat", text, times)
+                result = self.applied(functions.REPEAT, text, times)
                 return self.refuse_operator(name, a, b) if result is None else result
             case "Pow", (Boolean() | Integer(), _) if type(b) is int and b >= 0:
                 return self.power(a, b)
             case "Pow", (Boolean() | Integer() | Float(), Boolean() | Integer() | Float()) if (
                 FLOAT in kinds or type(b) is int
             ):
-                return self.applied("pow", a, b)
+                return self.applied(functions.POW, a, b)
             case "Add" | "Sub" | "Mult" | "Div" | "FloorDiv" | "Mod", (
                 Boolean() | Integer() | Float(),
                 Boolean() | Integer() | Float(),
             ):
-                return self.arithmetic(op, a, b)
+                return self.arithmetic(ARITHMETIC[name], a, b)
             case _:
                 self.refuse_operator(name, a, b)
 
     def percent(self, text: str, values: Any) -> Any:
         """``text % values``."""
         parts = tuple(map(self.settle, values if type(values) is tuple else (values,)))
-        result = self.applied("percent", text, *parts)
+        result = self.applied(functions.PERCENT, text, *parts)
         if result is None:
             self.refuse(f"formats {' and '.join(map(describe, parts))} with %")
         return result
 
-    def arithmetic(self, op: str, a: Any, b: Any) -> Any:
+    def arithmetic(self, op: Operation, a: Any, b: Any) -> Any:
         kind: Kind = FLOAT if FLOAT in (self.kind(a), self.kind(b)) else INTEGER
         a, b = self.as_number(a, kind), self.as_number(b, kind)
         partial = False
-        if op in ("floordiv", "mod", "truediv"):
+        if op in (basic.FLOORDIV, basic.MOD, basic.TRUEDIV):
             if not isa(b, Proxy) and b == 0:
                 raise ZeroDivisionError
             partial = isa(b, Proxy)
-        elif kind == INTEGER and not isa(a, Proxy) and a == 0 and op == "add":
+        elif kind == INTEGER and not isa(a, Proxy) and a == 0 and op is basic.ADD:
             return b
-        elif kind == INTEGER and not isa(b, Proxy) and b == 0 and op in ("add", "sub"):
+        elif kind == INTEGER and not isa(b, Proxy) and b == 0 and op in (basic.ADD, basic.SUB):
             return a
-        return self.make(op, FLOAT if op == "truediv" else kind, self.expr(a), self.expr(b), partial=partial)
+        return self.make(op, FLOAT if op is basic.TRUEDIV else kind, self.expr(a), self.expr(b), partial=partial)
 
     def as_number(self, value: Any, kind: Kind) -> Any:
         """A number as Python converts it before arithmetic with one of ``kind``."""
@@ -148,8 +150,8 @@ class Arithmetic(Decisions):
         if not isa(value, TracedSymbol):
             return float(value) if kind == FLOAT else int(value)
         if kind == FLOAT:
-            return self.make("to_float", FLOAT, value._expr)
-        return self.make("to_int", INTEGER, value._expr)
+            return self.make(basic.TO_FLOAT, FLOAT, value._expr)
+        return self.make(basic.TO_INT, INTEGER, value._expr)
 
     def power(self, a: Any, b: int) -> Any:
         if b > 16:
@@ -158,7 +160,7 @@ class Arithmetic(Decisions):
             return 1
         base = product = self.as_number(a, INTEGER)
         for _ in range(b - 1):
-            product = self.arithmetic("mul", product, base)
+            product = self.arithmetic(basic.MUL, product, base)
         return product
 
     def unary(self, name: str, value: Any) -> Any:
@@ -166,10 +168,10 @@ class Arithmetic(Decisions):
         if name == "Not":
             return self.negation(value)
         value = self.settle(value)
-        function, op = UNARY[name]
+        function = UNARY[name]
         if not isa(value, Proxy):
             if self.holds(value):
-                if method := self.of_author(value, f"__{op}__"):
+                if method := self.of_author(value, f"__{function.__name__}__"):
                     return self.call(method, value)
                 self.refuse_operator(name, value)
             return function(value)
@@ -177,25 +179,25 @@ class Arithmetic(Decisions):
             return self.duration(self.unary(name, value._micros))
         kind = self.kind(value)
         if name == "Invert" and kind == INTEGER:
-            return self.make("invert", INTEGER, value._expr)
+            return self.make(basic.INVERT, INTEGER, value._expr)
         if name == "Invert" or kind not in NUMBERS:
             self.refuse_operator(name, value)
         value = self.as_number(value, INTEGER) if kind == BOOLEAN else value
-        return value if name == "UAdd" else self.make(op, value._expr.kind, value._expr)
+        return value if name == "UAdd" else self.make(SIGNS[name], value._expr.kind, value._expr)
 
     def negation(self, value: Any) -> Any:
         """``not value``."""
         condition = self.condition(value)
         if not isa(condition, TracedSymbol):
             return not condition
-        if isinstance(condition._expr, Call) and condition._expr.op == "not":
+        if isinstance(condition._expr, Call) and condition._expr.op is basic.NOT:
             return TracedSymbol(self, condition._expr.args[0])
-        return self.make("not", BOOLEAN, condition._expr)
+        return self.make(basic.NOT, BOOLEAN, condition._expr)
 
     def in_place(self, name: str, a: Any, b: Any) -> Any:
         """``a += b`` and the like, for a variable ``a``."""
         a, b = self.settle(a), self.settle(b)
-        if isa(a, Proxy) or getattr(type(a), f"__i{OPERATORS[name][0].__name__.strip('_')}__", None) is None:
+        if isa(a, Proxy) or getattr(type(a), f"__i{OPERATORS[name].__name__.strip('_')}__", None) is None:
             return self.binary(name, a, b)
         extends = type(a) is list and (type(b) in (tuple, list, *VIEWS) or isa(b, Iterator))
         if name not in IN_PLACE or (self.holds(b) and not extends):
@@ -216,7 +218,7 @@ class Arithmetic(Decisions):
         expr = self.instant(value)
         if isinstance(expr, Const):
             return (expr.value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // MICROSECOND
-        return self.make("micros", INTEGER, expr)
+        return self.make(basic.MICROS, INTEGER, expr)
 
     def micros_of(self, value: Any) -> Any:
         """Microseconds of a duration."""
@@ -244,4 +246,4 @@ class Arithmetic(Decisions):
     def moved(self, time: Any, micros: Any) -> Any:
         if not isa(micros, Proxy) and micros == 0:
             return time
-        return self.make("add_micros", TIMESTAMP, self.expr(time), self.expr(micros), partial=True)
+        return self.make(basic.ADD_MICROS, TIMESTAMP, self.expr(time), self.expr(micros), partial=True)

@@ -13,21 +13,14 @@ from typing import Any, final
 
 from tracetypes.algebra import ExactSum, greatest, least
 from tracetypes.compiler.tracing.expr import Call
+from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT, FLOAT, INTEGER, STRING
+from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.allowed import (
     LENGTHS,
     may_call,
 )
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    COMPARED,
-    DAY,
-    EXACT,
-    FLOAT,
-    INTEGER,
-    NUMBERS,
-    STRING,
-    name_of_function,
-)
+from tracetypes.compiler.tracing.symbolic.known import COMPARED, DAY, NUMBERS, name_of_function
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.patterns import Patterns
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -79,12 +72,12 @@ class BuiltinCalls(Patterns):
         if not isa(value, Proxy):
             return self.call_constant(int, args, keywords)
         kind = self.kind(value)
-        if kind == STRING and (result := self.applied("int", value, *args[1:], *keywords.values())) is not None:
+        if kind == STRING and (result := self.applied(functions.INT_OF, value, *args[1:], *keywords.values())) is not None:
             return result
         if len(args) > 1 or keywords or kind not in NUMBERS:
             self.refuse(f"converts {describe(value)} to int")
         if kind == FLOAT:
-            return self.make("to_int", INTEGER, value._expr, partial=True)
+            return self.make(basic.TO_INT, INTEGER, value._expr, partial=True)
         return self.as_number(value, INTEGER)
 
     def call_float(self, *args: Any) -> Any:
@@ -92,7 +85,7 @@ class BuiltinCalls(Patterns):
         if not isa(value, Proxy):
             return self.call_constant(float, args, {})
         if self.kind(value) == STRING:
-            return self.applied("float", value)
+            return self.applied(functions.FLOAT_OF, value)
         if self.kind(value) not in NUMBERS:
             self.refuse(f"converts {describe(value)} to float")
         return self.as_number(value, FLOAT)
@@ -107,10 +100,10 @@ class BuiltinCalls(Patterns):
         if kind == STRING:
             return value
         if kind in (INTEGER, BOOLEAN):
-            return self.make("to_str", STRING, value._expr)
-        return self.in_words("str", value)
+            return self.make(basic.TO_STR, STRING, value._expr)
+        return self.in_words(functions.STR, value)
 
-    def in_words(self, op: str, value: Any, *how: Any) -> Any:
+    def in_words(self, op: Operation, value: Any, *how: Any) -> Any:
         """``str(value)``, ``repr(value)`` or ``format(value, how)``."""
         result = self.applied(op, value, *how)
         if result is None:
@@ -119,7 +112,7 @@ class BuiltinCalls(Patterns):
 
     def call_repr(self, value: Any, /) -> Any:
         value = self.settle(value)
-        return self.in_words("repr", value) if isa(value, Proxy) else self.call_constant(repr, (value,), {})
+        return self.in_words(functions.REPR, value) if isa(value, Proxy) else self.call_constant(repr, (value,), {})
 
     def call_format(self, value: Any, spec: Any = "", /) -> Any:
         return self.text((value, -1, self.settle(spec)))
@@ -134,20 +127,20 @@ class BuiltinCalls(Patterns):
         kind = self.kind(value)
         digits = [self.settle(one) for one in (*args[1:], *keywords.values()) if one is not None]
         if digits and kind in NUMBERS:
-            rounded = self.applied("round_digits", value, *digits) if kind == FLOAT else self.round_tens(value, *digits)
+            rounded = self.applied(functions.ROUND_DIGITS, value, *digits) if kind == FLOAT else self.round_tens(value, *digits)
             if rounded is not None:
                 return rounded
         if digits or kind not in NUMBERS:
             self.refuse(f"rounds {describe(value)} to digits" if digits else f"rounds {describe(value)}")
         if kind == FLOAT:
-            return self.make("round", INTEGER, value._expr, partial=True)
+            return self.make(basic.ROUND, INTEGER, value._expr, partial=True)
         return self.as_number(value, INTEGER)
 
     def round_tens(self, value: Any, digits: Any) -> Any:
         value = self.as_number(value, INTEGER)
         if type(digits) is int and digits >= 0:
             return value
-        return self.applied("round_tens", value, digits)
+        return self.applied(functions.ROUND_TENS, value, digits)
 
     def call_trunc(self, value: Any, /) -> Any:
         value = self.settle(value)
@@ -161,7 +154,7 @@ class BuiltinCalls(Patterns):
             return self.call_constant(dt.datetime.fromtimestamp, args, keywords)
         if len(zone) != 1 or zone[0] is not dt.UTC or self.kind(value) not in NUMBERS:
             self.refuse(f"calls datetime.fromtimestamp with {describe(value)} and another zone than UTC")
-        return self.applied("datetime.fromtimestamp", value)
+        return self.applied(functions.FROM_TIMESTAMP, value)
 
     def call_min(self, *args: Any, **keywords: Any) -> Any:
         return self.extreme("Lt", args, **keywords)
@@ -187,12 +180,12 @@ class BuiltinCalls(Patterns):
         return best
 
     def call_least(self, a: Any, b: Any, /) -> Any:
-        return self.extreme_of_optional("least", least, a, b)
+        return self.extreme_of_optional(basic.LEAST, least, a, b)
 
     def call_greatest(self, a: Any, b: Any, /) -> Any:
-        return self.extreme_of_optional("greatest", greatest, a, b)
+        return self.extreme_of_optional(basic.GREATEST, greatest, a, b)
 
-    def extreme_of_optional(self, op: str, function: Any, a: Any, b: Any) -> Any:
+    def extreme_of_optional(self, op: Operation, function: Any, a: Any, b: Any) -> Any:
         """``least`` and ``greatest``: one expression where their Python would ask of each whether it is None."""
         a, b = self.seen(a), self.seen(b)
         if a is None or b is None:
@@ -250,9 +243,7 @@ class BuiltinCalls(Patterns):
         return (self.call(function, *one) for one in zip(*map(self.iterate, values), strict=False))
 
     def call_filter(self, function: Any, values: Any, /) -> Any:
-        return (
-            one for one in self.iterate(values) if self.truth(one if function is None else self.call(function, one))
-        )
+        return (one for one in self.iterate(values) if self.truth(one if function is None else self.call(function, one)))
 
     def call_reduce(self, function: Any, values: Any, /, *start: Any) -> Any:
         return functools.reduce(functools.partial(self.call, function), self.iterate(values), *start)
@@ -301,4 +292,4 @@ class BuiltinCalls(Patterns):
             return ExactSum.of(value)
         if self.kind(value) not in NUMBERS:
             self.refuse(f"sums up {describe(value)}")
-        return self.make("exact", EXACT, self.as_number(value, FLOAT)._expr)
+        return self.make(basic.EXACT_OF, EXACT, self.as_number(value, FLOAT)._expr)

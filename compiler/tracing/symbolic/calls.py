@@ -17,6 +17,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.blame import called, owner_of
 from tracetypes.compiler.tracing.expression_rewriter import TRACER
 from tracetypes.compiler.tracing.function_source import NoSource
+from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER
 from tracetypes.compiler.tracing.symbolic.allowed import (
     CHANGING,
     COMPARING,
@@ -27,8 +28,6 @@ from tracetypes.compiler.tracing.symbolic.allowed import (
 from tracetypes.compiler.tracing.symbolic.known import (
     ALLOWED,
     APPLIED,
-    BOOLEAN,
-    INTEGER,
     KNOWN_FUNCTIONS,
     fields_or_none,
     name_of_function,

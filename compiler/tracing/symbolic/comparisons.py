@@ -8,20 +8,11 @@ import types
 from typing import Any
 
 from tracetypes.compiler.tracing.expr import Const
+from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT, FLOAT, INTEGER, TIMESTAMP
+from tracetypes.compiler.tracing.operations.basic import ENUM_VALUE
 from tracetypes.compiler.tracing.symbolic.allowed import compares_as_known, compares_by_value, plain_enum
 from tracetypes.compiler.tracing.symbolic.arithmetic import Arithmetic, is_duration
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    CLASSES,
-    COMPARISONS,
-    EXACT,
-    EXACT_FLOATS,
-    FLOAT,
-    INTEGER,
-    NUMBERS,
-    SYMBOLS,
-    TIMESTAMP,
-)
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, COMPARISONS, EXACT_FLOATS, NUMBERS, ORDER, SYMBOLS
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -48,12 +39,12 @@ class Comparisons(Arithmetic):
             answer = self.contains(self.settle(a), self.settle(b))
             return answer if name == "In" else self.negation(answer)
         a, b = self.settle(a), self.settle(b)
-        function, op, turned = COMPARISONS[name]
+        function, turned = COMPARISONS[name]
         if isa(a, Proxy) or isa(b, Proxy):
             return self.compare_scalars(name, a, b)
         if not self.holds((a, b)):
             return function(a, b)
-        both = [(f"__{op}__", a, b), (f"__{COMPARISONS[turned][1]}__", b, a)]
+        both = [(f"__{function.__name__}__", a, b), (f"__{COMPARISONS[turned][0].__name__}__", b, a)]
         if type(a) is not type(b) and issubclass(type(b), type(a)):
             both.reverse()
         for method_name, first, second in both:
@@ -163,7 +154,7 @@ class Comparisons(Arithmetic):
                 return True
         if name == "Eq" and isa(first, Const):
             first, second = second, first
-        return self.make({"Eq": "eq", "Lt": "lt", "LtE": "le"}[name], BOOLEAN, first, second)
+        return self.make(ORDER[name], BOOLEAN, first, second)
 
     def compare_member(self, name: str, member: TracedSymbol, other: Any, *, turned: bool) -> Any:
         """A member of an enum that is not known, with another value. ``turned``: it is the second of the two."""
@@ -190,7 +181,7 @@ class Comparisons(Arithmetic):
     def enum_value(self, member: TracedSymbol) -> TracedSymbol:
         """``member.value``."""
         kind: Any = self.kind(member)
-        return self.make("enum_value", kind.item, member._expr)
+        return self.make(ENUM_VALUE, kind.item, member._expr)
 
     def unequal(self, name: str) -> bool:
         """Of values that are never equal and have no order."""

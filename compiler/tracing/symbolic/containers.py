@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracetypes.compiler.tracing.expr import Call, Const
+from tracetypes.compiler.tracing.kinds import BOOLEAN, FLOAT, INTEGER, STRING
+from tracetypes.compiler.tracing.operations import basic, functions
 from tracetypes.compiler.tracing.symbolic.allowed import (
     ATTRIBUTES,
     CONTAINERS,
@@ -19,15 +21,7 @@ from tracetypes.compiler.tracing.symbolic.allowed import (
     has_plain_value,
     module_of,
 )
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    CLASSES,
-    DAY,
-    FLOAT,
-    INTEGER,
-    STRING,
-    super_of,
-)
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TIME_FIELDS, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -53,10 +47,10 @@ class Containers(Tables):
         """``part in whole``."""
         if isa(whole, TracedSymbol):
             if self.kind(whole) == STRING and self.kind(part) == STRING:
-                return self.make("contains", BOOLEAN, whole._expr, self.expr(part))
+                return self.make(basic.CONTAINS, BOOLEAN, whole._expr, self.expr(part))
             self.refuse(f"uses in on {describe(whole)}")
         if isa(whole, TracedParts):
-            answer = self.applied(f"{whole._name}_has", whole._text, part, *whole._how)
+            answer = self.applied(whole._split.has, whole._text, part, *whole._how)
             return False if answer is None and self.kind(part) != STRING else answer
         if isa(whole, type({}.keys())):
             whole = whole.mapping
@@ -69,7 +63,7 @@ class Containers(Tables):
                 return self.contains_any(part, whole)
             self.refuse(f"uses in on {describe(whole)}")
         if type(whole) is str and self.kind(part) == STRING:
-            return self.make("contains", BOOLEAN, self.expr(whole), part._expr)
+            return self.make(basic.CONTAINS, BOOLEAN, self.expr(whole), part._expr)
         if type(whole) in (list, tuple):
             kind = self.kind(part)
             if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == FLOAT:
@@ -171,7 +165,7 @@ class Containers(Tables):
             case Timestamp() if name == "tzinfo":
                 return dt.UTC
             case Timestamp() | Date():
-                return self.make(name, INTEGER, value._expr)
+                return self.make(TIME_FIELDS[name], INTEGER, value._expr)
             case Integer() | Boolean():
                 return self.as_number(value, INTEGER)
             case _:
@@ -205,7 +199,7 @@ class Containers(Tables):
         if isa(whole, TracedDuration):
             raise TypeError("timedelta has no items")
         if isa(whole, TracedParts):
-            part = self.applied(whole._name, whole._text, index, *whole._how)
+            part = self.applied(whole._split.part, whole._text, index, *whole._how)
             if part is None:
                 self.refuse("takes several parts of a text that is split")
             return part
@@ -230,7 +224,7 @@ class Containers(Tables):
             self.refuse("takes an item of a sequence by a place that is not known")
         table = self.table(whole, "places", lambda: {at: whole[at] for at in range(-len(whole), len(whole))})
         match index._expr:
-            case Call("mod", (_, Const(divisor))) if 0 < divisor <= len(whole):
+            case Call(basic.MOD, (_, Const(divisor))) if 0 < divisor <= len(whole):
                 self.table_key(table, index)
                 return self.look_up(table, index)
         return self.entry(table, index)
@@ -244,12 +238,12 @@ class Containers(Tables):
                     if index.step < 0:
                         self.refuse("takes a slice of a str backwards, between two places")
                     text = self.character(text, slice(index.start, index.stop))
-                return self.applied("step", text, index.step)
+                return self.applied(functions.STEP, text, index.step)
             bounds = [
                 self.intern(Const(None, None)) if at is None else self.expr(min(max(at, INT_MIN), INT_MAX))
                 for at in (index.start, index.stop)
             ]
-            return self.make("slice", STRING, text._expr, *bounds)
+            return self.make(basic.SLICE, STRING, text._expr, *bounds)
         if type(index) is not int:
             self.refuse("takes a character of a str at a place that is not constant")
         place = index + 1 if index >= 0 else -index
@@ -261,9 +255,9 @@ class Containers(Tables):
         if isa(value, TracedSymbol):
             if self.kind(value) != STRING:
                 self.refuse(f"takes the length of {describe(value)}")
-            return self.make("length", INTEGER, value._expr)
+            return self.make(basic.LENGTH, INTEGER, value._expr)
         if isa(value, TracedParts):
-            return self.applied(f"{value._name}_length", value._text, *value._how)
+            return self.applied(value._split.length, value._text, *value._how)
         return len(value)
 
     # ---------------------------------------------------------------------------------- containers and the rest

@@ -12,15 +12,11 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Expr, Input, Kind, Pack, Value
+from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, TIMESTAMP
+from tracetypes.compiler.tracing.operations.basic import IS_NULL
 from tracetypes.compiler.tracing.symbolic.allowed import VIEWS
 from tracetypes.compiler.tracing.symbolic.expressions import Expressions
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    INTEGER,
-    TIMESTAMP,
-    problem_of,
-    super_of,
-)
+from tracetypes.compiler.tracing.symbolic.known import problem_of, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -111,7 +107,7 @@ class Core(Expressions):
                 self.refuse("uses a method without calling it")
             return value
         expr = value._expr
-        if self.decide(self.intern(Call("is_null", (expr,), BOOLEAN))):
+        if self.decide(self.intern(Call(IS_NULL, (expr,), BOOLEAN))):
             return None
         if not value._settled:
             if isinstance(expr, Input):
@@ -122,7 +118,7 @@ class Core(Expressions):
 
     def looked_at(self, value: TracedDeferred) -> bool:
         """Was it decided whether the value is None?"""
-        return id(self.intern(Call("is_null", (expr_of(value),), BOOLEAN))) in self.now.known
+        return id(self.intern(Call(IS_NULL, (expr_of(value),), BOOLEAN))) in self.now.known
 
     def seen(self, value: Any) -> Any:
         """The value itself where that takes no decision."""

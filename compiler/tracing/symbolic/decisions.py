@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr, Kind, Pack
+from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT
+from tracetypes.compiler.tracing.operations import basic
 from tracetypes.compiler.tracing.symbolic.allowed import LENGTHS
 from tracetypes.compiler.tracing.symbolic.core import Core
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    EXACT,
-    is_total,
-)
+from tracetypes.compiler.tracing.symbolic.known import is_total
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, Undo, isa, reach
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -49,7 +47,7 @@ class Decisions(Core):
         run = self.now
         if isinstance(condition, Const):
             return bool(condition.value)
-        if isinstance(condition, Call) and condition.op == "not":
+        if isinstance(condition, Call) and condition.op is basic.NOT:
             return not self.decide(condition.args[0])
         if (known := run.known.get(id(condition))) is not None:
             return known
@@ -112,7 +110,7 @@ class Decisions(Core):
     def known(self, condition: TracedSymbol) -> bool | None:
         """The outcome if it was decided."""
         expr, turned = condition._expr, False
-        while isinstance(expr, Call) and expr.op == "not":
+        while isinstance(expr, Call) and expr.op is basic.NOT:
             expr, turned = expr.args[0], not turned
         fact = self.now.known.get(id(expr))
         return None if fact is None else fact != turned
@@ -211,7 +209,7 @@ class Decisions(Core):
             return one
         bare: Any = kind.item if isinstance(kind, Optional) else kind
         sure = first.kind == second.kind == bare
-        call = self.intern(Call("if", (condition, first, second), bare if sure else Optional(bare)))
+        call = self.intern(Call(basic.IF, (condition, first, second), bare if sure else Optional(bare)))
         if partial:
             self.now.partial[id(call)] = call
         return TracedSymbol(self, call) if sure else TracedDeferred(self, call, bare)
@@ -235,7 +233,7 @@ class Decisions(Core):
         first, second = self.expr(then), self.expr(otherwise)
         if first is second:
             return then
-        return self.make("if", kind, condition._expr, first, second)
+        return self.make(basic.IF, kind, condition._expr, first, second)
 
     def all_of(self, plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
         """``first and ...``."""
@@ -264,9 +262,9 @@ class Decisions(Core):
             return a if b is conjunction else b
         second = self.expr(b)
         if is_total(second):
-            return self.make("and" if conjunction else "or", BOOLEAN, a._expr, second)
+            return self.make(basic.AND if conjunction else basic.OR, BOOLEAN, a._expr, second)
         fixed = self.expr(not conjunction)
-        return self.make("if", BOOLEAN, a._expr, *((second, fixed) if conjunction else (fixed, second)))
+        return self.make(basic.IF, BOOLEAN, a._expr, *((second, fixed) if conjunction else (fixed, second)))
 
     def chain(self, names: tuple[str, ...], plain: bool, first: Any, *others: Callable[[], Any]) -> Any:
         """``a < b < c``."""

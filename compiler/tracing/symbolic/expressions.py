@@ -13,17 +13,10 @@ from typing import Any, Final, NoReturn
 from tracetypes.blame import Called
 from tracetypes.compiler.tracing.cache_keys import scalar_key
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
-from tracetypes.compiler.tracing.functions import FUNCTIONS, SCALARS
-from tracetypes.compiler.tracing.symbolic.known import (
-    CLASSES,
-    FLOAT,
-    INTEGER,
-    KINDS,
-    NUMBERS,
-    STRING,
-    TIMESTAMP,
-    WIDEST,
-)
+from tracetypes.compiler.tracing.kinds import FLOAT, INTEGER, STRING, TIMESTAMP
+from tracetypes.compiler.tracing.operations.functions import FORMAT_FIELDS, FUNCTIONS, PERCENT, REPR
+from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, KINDS, NUMBERS, WIDEST
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
@@ -44,7 +37,7 @@ from tracetypes.records import (
 
 __all__ = ["Expressions"]
 
-_FOLDS: Final = ("percent", "str.format")
+_FOLDS: Final = (PERCENT, FORMAT_FIELDS)
 _MOST_NODES: Final = 20_000
 _MOST_DEPTH: Final = 150
 
@@ -118,7 +111,7 @@ class Expressions(Observer):
 
     def make(
         self,
-        op: str,
+        op: Operation,
         kind: Kind,
         *args: Expr,
         table: Mapping[Any, Any] | LookupTable | None = None,
@@ -131,11 +124,15 @@ class Expressions(Observer):
             self.now.partial[id(call)] = call
         return TracedSymbol(self, call)
 
-    def applied(self, op: str, *args: Any) -> Any:
-        """A function of ``FUNCTIONS``; None where it does not take such arguments."""
-        function = FUNCTIONS.get(op)
-        kinds = None if function is None else function.kinds(len(args))
-        if function is None or kinds is None or (op == "repr" and self.kind(args[0]) == TIMESTAMP):
+    def named(self, name: str, *args: Any) -> Any:
+        """The function of ``FUNCTIONS`` with this name, as :meth:`applied`; None if there is none."""
+        op = FUNCTIONS.get(name)
+        return None if op is None else self.applied(op, *args)
+
+    def applied(self, op: Operation, *args: Any) -> Any:
+        """A function of Python; None where it does not take such arguments."""
+        kinds, gives = op.signature.kinds(len(args)), op.signature.gives
+        if kinds is None or gives is None or (op is REPR and self.kind(args[0]) == TIMESTAMP):
             return None
         exprs = []
         for at, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
@@ -144,20 +141,20 @@ class Expressions(Observer):
                 arg = self.as_number(arg, FLOAT)
             elif own not in SCALARS if kind is None else own != kind:
                 return None
-            if at in function.fixed:
+            if at in op.fixed:
                 if isa(arg, Proxy):
                     return None
                 self.bounded(op, arg, TIMESTAMP in map(self.kind, args))
             exprs.append(self.expr(arg))
-        return self.make(op, function.gives, *exprs, partial=not function.total)
+        return self.make(op, gives, *exprs, partial=not op.is_total)
 
-    def bounded(self, op: str, constant: Any, times: bool) -> None:
+    def bounded(self, op: Operation, constant: Any, times: bool) -> None:
         """Refuse a constant that asks for very long text, or lets a value say how long it is, or shows of a time what
         columns do not keep (its ``fold``)."""
         widths = [constant] if type(constant) is int else list(map(int, re.findall(r"\d+", constant)))
         if any(width > WIDEST for width in widths):
             self.refuse(f"makes text of more than {WIDEST} characters")
-        if (op == "percent" and "*" in constant) or (op == "str.format" and re.search(r"{[^{}]*{[^{]", constant)):
+        if (op is PERCENT and "*" in constant) or (op is FORMAT_FIELDS and re.search(r"{[^{}]*{[^{]", constant)):
             self.refuse("formats a value by a width that is not constant")
         if times and op in _FOLDS and re.search(r"%[^a-zA-Z%]*[ra]|![ra]|{[^{}:]*[.\[]", constant):
             self.refuse("shows a datetime as only Python does")

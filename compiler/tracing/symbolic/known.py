@@ -15,7 +15,10 @@ import attrs
 
 from tracetypes.algebra import ExactSum, chosen, greatest, least
 from tracetypes.compiler.tracing.expr import Call, Exact, Expr, Kind
-from tracetypes.compiler.tracing.functions import FUNCTIONS
+from tracetypes.compiler.tracing.kinds import BOOLEAN, FLOAT, INTEGER
+from tracetypes.compiler.tracing.operations import basic
+from tracetypes.compiler.tracing.operations.functions import FUNCTIONS, LSHIFT, ORD, RSHIFT
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.record_classes import constructor_code, fields_of, is_generated, other_data
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, Unit, UnitValue
@@ -23,28 +26,28 @@ from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Tim
 __all__ = [
     "ALLOWED",
     "APPLIED",
-    "BOOLEAN",
+    "ARITHMETIC",
+    "BITWISE",
     "CLASSES",
     "COLUMNS",
     "COMPARED",
     "COMPARISONS",
-    "DATE",
     "DAY",
-    "EXACT",
     "EXACT_FLOATS",
-    "FLOAT",
-    "INTEGER",
     "IN_PLACE",
     "KINDS",
     "KNOWN_FUNCTIONS",
+    "LOGICAL",
     "MICROSECOND",
     "NUMBERS",
     "OPERATORS",
-    "STRING",
+    "ORDER",
+    "SHIFTS",
+    "SIGNS",
     "SYMBOLS",
-    "TIMESTAMP",
+    "TEXT_METHODS",
+    "TEXT_TESTS",
     "TIME_FIELDS",
-    "TOTAL",
     "UNARY",
     "WIDEST",
     "at_path",
@@ -54,20 +57,6 @@ __all__ = [
     "problem_of",
     "super_of",
 ]
-
-BOOLEAN: Final = Boolean()
-
-INTEGER: Final = Integer()
-
-FLOAT: Final = Float()
-
-STRING: Final = String()
-
-TIMESTAMP: Final = Timestamp()
-
-DATE: Final = Date()
-
-EXACT: Final = Exact()
 
 NUMBERS: Final = (BOOLEAN, INTEGER, FLOAT)
 
@@ -80,21 +69,37 @@ DAY: Final = 86_400_000_000
 
 MICROSECOND: Final = dt.timedelta(microseconds=1)
 
-OPERATORS: Final[Mapping[str, tuple[Callable[[Any, Any], Any], str]]] = {
-    "Add": (operator.add, "add"),
-    "Sub": (operator.sub, "sub"),
-    "Mult": (operator.mul, "mul"),
-    "Div": (operator.truediv, "truediv"),
-    "FloorDiv": (operator.floordiv, "floordiv"),
-    "Mod": (operator.mod, "mod"),
-    "Pow": (operator.pow, "pow"),
-    "BitAnd": (operator.and_, "and"),
-    "BitOr": (operator.or_, "or"),
-    "BitXor": (operator.xor, "xor"),
-    "LShift": (operator.lshift, "lshift"),
-    "RShift": (operator.rshift, "rshift"),
-    "MatMult": (operator.matmul, "matmul"),
+OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Pow": operator.pow,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "MatMult": operator.matmul,
 }
+
+ARITHMETIC: Final[Mapping[str, Operation]] = {
+    "Add": basic.ADD,
+    "Sub": basic.SUB,
+    "Mult": basic.MUL,
+    "Div": basic.TRUEDIV,
+    "FloorDiv": basic.FLOORDIV,
+    "Mod": basic.MOD,
+}
+"""Operators on two numbers."""
+
+BITWISE: Final[Mapping[str, Operation]] = {"BitAnd": basic.BIT_AND, "BitOr": basic.BIT_OR, "BitXor": basic.BIT_XOR}
+
+LOGICAL: Final[Mapping[str, Operation]] = {"BitAnd": basic.AND, "BitOr": basic.OR}
+
+SHIFTS: Final[Mapping[str, Operation]] = {"LShift": LSHIFT, "RShift": RSHIFT}
 
 IN_PLACE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "Add": operator.iadd,
@@ -105,21 +110,27 @@ IN_PLACE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "Sub": operator.isub,
 }
 
-COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], Any], str, str]]] = {
-    "Eq": (operator.eq, "eq", "Eq"),
-    "NotEq": (operator.ne, "ne", "NotEq"),
-    "Lt": (operator.lt, "lt", "Gt"),
-    "LtE": (operator.le, "le", "GtE"),
-    "Gt": (operator.gt, "gt", "Lt"),
-    "GtE": (operator.ge, "ge", "LtE"),
+COMPARISONS: Final[Mapping[str, tuple[Callable[[Any, Any], Any], str]]] = {
+    "Eq": (operator.eq, "Eq"),
+    "NotEq": (operator.ne, "NotEq"),
+    "Lt": (operator.lt, "Gt"),
+    "LtE": (operator.le, "GtE"),
+    "Gt": (operator.gt, "Lt"),
+    "GtE": (operator.ge, "LtE"),
+}
+"""The function of an operator, and the operator with its arguments turned."""
+
+ORDER: Final[Mapping[str, Operation]] = {"Eq": basic.EQ, "Lt": basic.LT, "LtE": basic.LE}
+
+UNARY: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "USub": operator.neg,
+    "UAdd": operator.pos,
+    "Invert": operator.invert,
+    "Abs": abs,
 }
 
-UNARY: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
-    "USub": (operator.neg, "neg"),
-    "UAdd": (operator.pos, "pos"),
-    "Invert": (operator.invert, "invert"),
-    "Abs": (abs, "abs"),
-}
+SIGNS: Final[Mapping[str, Operation]] = {"USub": basic.NEG, "Abs": basic.ABS}
+"""Operators on a number."""
 
 SYMBOLS: Final[Mapping[str, str]] = {
     "Add": "+",
@@ -150,54 +161,6 @@ SYMBOLS: Final[Mapping[str, str]] = {
 ALLOWED: Final[tuple[Any, ...]] = (tuple, list, dict, set, frozenset, enumerate, zip, reversed, iter, range, slice)
 """Builtins that only store, count or compare what they are given."""
 
-TOTAL: Final = frozenset(
-    [
-        "to_float",
-        "eq",
-        "lt",
-        "le",
-        "not",
-        "and",
-        "or",
-        "is_null",
-        "least",
-        "greatest",
-        "length",
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "startswith",
-        "endswith",
-        "contains",
-        "replace",
-        "concat",
-        "slice",
-        "to_str",
-        "enum_value",
-        "micros",
-        "year",
-        "month",
-        "day",
-        "hour",
-        "minute",
-        "second",
-        "microsecond",
-        "weekday",
-        "date",
-        "exact",
-        "exact_value",
-        "exact_over",
-        "has",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "invert",
-        *(op for op, function in FUNCTIONS.items() if function.total),
-    ]
-)
-
 CLASSES: Final[Mapping[Any, type[Any]]] = {
     Boolean: bool,
     Integer: int,
@@ -215,7 +178,26 @@ COLUMNS: Final = (Boolean, Integer, Float, String, Bytes, Timestamp, Date)
 
 KINDS: Final[Mapping[type[Any], Kind]] = {cls: kind() for kind, cls in CLASSES.items()}
 
-TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+TIME_FIELDS: Final[Mapping[str, Operation]] = {
+    "year": basic.YEAR,
+    "month": basic.MONTH,
+    "day": basic.DAY,
+    "hour": basic.HOUR,
+    "minute": basic.MINUTE,
+    "second": basic.SECOND,
+    "microsecond": basic.MICROSECOND,
+}
+
+TEXT_METHODS: Final[Mapping[str, Operation]] = {
+    "lower": basic.LOWER,
+    "upper": basic.UPPER,
+    "strip": basic.STRIP,
+    "lstrip": basic.LSTRIP,
+    "rstrip": basic.RSTRIP,
+}
+"""Methods of text without arguments."""
+
+TEXT_TESTS: Final[Mapping[str, Operation]] = {"startswith": basic.STARTSWITH, "endswith": basic.ENDSWITH}
 
 KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     **{
@@ -257,11 +239,11 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     dt.datetime.fromtimestamp: "fromtimestamp",
 }
 
-APPLIED: Final[Mapping[Any, str]] = {
-    **{getattr(math, op[5:]): op for op in FUNCTIONS if op.startswith("math.")},
-    ord: "ord",
-    dt.datetime.fromisoformat: "datetime.fromisoformat",
-    dt.date.fromisoformat: "date.fromisoformat",
+APPLIED: Final[Mapping[Any, Operation]] = {
+    **{getattr(math, name[5:]): one for name, one in FUNCTIONS.items() if name.startswith("math.")},
+    ord: ORD,
+    dt.datetime.fromisoformat: FUNCTIONS["datetime.fromisoformat"],
+    dt.date.fromisoformat: FUNCTIONS["date.fromisoformat"],
 }
 """Functions that are applied value by value, and the operation of each."""
 
@@ -312,7 +294,7 @@ def is_total(expr: Expr) -> bool:
         at = pending.pop()
         if isinstance(at, Call) and id(at) not in seen:
             seen.add(id(at))
-            if at.op not in TOTAL:
+            if not at.op.is_total:
                 return False
             pending.extend(at.args)
     return True

@@ -8,17 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tracetypes.compiler.tracing.expr import Exact
+from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, FLOAT, INTEGER, STRING
+from tracetypes.compiler.tracing.operations import basic, functions
 from tracetypes.compiler.tracing.symbolic.builtin_calls import BuiltinCalls
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    CLASSES,
-    DATE,
-    DAY,
-    FLOAT,
-    INTEGER,
-    STRING,
-    TIME_FIELDS,
-)
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TEXT_METHODS, TEXT_TESTS, TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -52,25 +45,25 @@ class MethodCalls(BuiltinCalls):
                 if (result := self.replaced(owner, keywords)) is not None:
                     return result
             case Timestamp() if name == "date" and plain:
-                return self.make("date", DATE, owner._expr)
+                return self.make(basic.DATE_OF, DATE, owner._expr)
             case Timestamp() | Date() if name in ("weekday", "isoweekday") and plain:
-                result = self.make("weekday", INTEGER, owner._expr)
+                result = self.make(basic.WEEKDAY, INTEGER, owner._expr)
                 return result if name == "weekday" else self.binary("Add", result, 1)
             case Timestamp() if name == "timestamp" and plain:
                 return self.binary("Div", self.micros(owner), 1_000_000)
             case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
                 return owner
             case Exact() if name == "value" and plain:
-                return self.make("exact_value", FLOAT, owner._expr)
+                return self.make(basic.EXACT_VALUE, FLOAT, owner._expr)
             case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
-                return self.make("exact_over", FLOAT, self.expr(owner), self.expr(args[0]))
+                return self.make(basic.EXACT_OVER, FLOAT, self.expr(owner), self.expr(args[0]), partial=True)
         cls = CLASSES.get(type(kind))
         full = f"{'' if cls is None else cls.__name__ + '.'}{name}"
         if isinstance(kind, Timestamp | Date):
             if full == "datetime.isoformat" and not args and set(keywords) <= {"sep", "timespec"}:
                 args = (keywords.get("sep", "T"), keywords.get("timespec", "auto"))
                 keywords = {}
-            result = None if keywords else self.applied(full, owner, *args)
+            result = None if keywords else self.named(full, owner, *args)
             if result is not None:
                 return result
         arguments = [*map(describe, args), *keywords]
@@ -91,26 +84,26 @@ class MethodCalls(BuiltinCalls):
                 moved = self.binary("Add", moved, self.binary("Mult", more, size[name]))
             return self.moved(time, moved)
         return self.applied(
-            "datetime.replace", time, *(fields.get(name, self.attribute(time, name)) for name in TIME_FIELDS)
+            functions.TIME_REPLACE, time, *(fields.get(name, self.attribute(time, name)) for name in TIME_FIELDS)
         )
 
     def text_method(self, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        if name in ("split", "rsplit") and set(keywords) <= {"sep", "maxsplit"}:
+        if name in functions.SPLITS and set(keywords) <= {"sep", "maxsplit"}:
             how = (*args, *(keywords[at] for at in ("sep", "maxsplit") if at in keywords))
             if "sep" not in keywords and "maxsplit" in keywords and len(args) != 1:
                 return None
             how = () if len(how) == 1 and how[0] is None else how
             if tuple(map(self.kind, how)) in ((), (STRING,), (STRING, INTEGER)) and isa(owner, TracedSymbol):
-                return TracedParts(self, name, owner, how)
+                return TracedParts(self, functions.SPLITS[name], owner, how)
             return None
         if keywords:
             return None
         if name == "join" and len(args) == 1:
             return self.joined_text(owner, args[0])
-        if name in ("partition", "rpartition") and len(args) == 1 and self.kind(args[0]) == STRING:
-            return tuple(self.applied(name, owner, at, args[0]) for at in range(3))
+        if name in functions.PARTITIONS and len(args) == 1 and self.kind(args[0]) == STRING:
+            return tuple(self.applied(functions.PARTITIONS[name], owner, at, args[0]) for at in range(3))
         result = self.simple_method(owner, name, args)
-        return self.applied(f"str.{name}", owner, *args) if result is None else result
+        return self.named(f"str.{name}", owner, *args) if result is None else result
 
     def joined_text(self, separator: Any, texts: Any) -> Any:
         """``separator.join(texts)``."""
@@ -124,11 +117,9 @@ class MethodCalls(BuiltinCalls):
     def simple_method(self, owner: Any, name: str, args: tuple[Any, ...]) -> Any:
         """What expressions have as an operation of its own."""
         text = self.expr(owner)
-        if name in ("lower", "upper") and not args:
-            return self.make(name, STRING, text)
-        if name in ("strip", "lstrip", "rstrip") and args in ((), (None,)):
-            return self.make(name, STRING, text)
-        if name in ("startswith", "endswith") and len(args) == 1:
+        if name in TEXT_METHODS and (not args or (args == (None,) and name.endswith("strip"))):
+            return self.make(TEXT_METHODS[name], STRING, text)
+        if name in TEXT_TESTS and len(args) == 1:
             if type(args[0]) is tuple:
                 result: Any = False
                 for one in args[0]:
@@ -136,9 +127,9 @@ class MethodCalls(BuiltinCalls):
                     result = here if result is False else self.joined(False, result, here)
                 return result
             if self.kind(args[0]) == STRING:
-                return self.make(name, BOOLEAN, text, self.expr(args[0]))
+                return self.make(TEXT_TESTS[name], BOOLEAN, text, self.expr(args[0]))
         if name == "replace" and len(args) == 2 and all(self.kind(arg) == STRING for arg in args):
-            return self.make(name, STRING, text, *map(self.expr, args))
+            return self.make(basic.REPLACE, STRING, text, *map(self.expr, args))
         return None
 
     def text(self, *parts: Any) -> Any:
@@ -154,8 +145,8 @@ class MethodCalls(BuiltinCalls):
                             "formats a value by a text that is not constant" if isa(spec, Proxy) else "formats !a"
                         )
                     if conversion != -1 and isa(value, Proxy):
-                        value = self.to_str(value) if conversion == ord("s") else self.in_words("repr", value)
-                    part = self.to_str(value) if spec == "" else self.in_words("format", value, spec)
+                        value = self.to_str(value) if conversion == ord("s") else self.in_words(functions.REPR, value)
+                    part = self.to_str(value) if spec == "" else self.in_words(functions.FORMAT, value, spec)
                 elif self.holds(value):
                     self.refuse(f"formats {describe(value)}")
                 else:

@@ -8,6 +8,7 @@ import attrs
 
 from tracetypes.blame import Called
 from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Pack, Value
+from tracetypes.compiler.tracing.operations.basic import IF
 
 __all__ = ["Raised", "Stop", "TracePath", "Undo", "Untraceable", "isa", "reach"]
 
@@ -73,4 +74,4 @@ def reach(value: Value, reached: set[int]) -> None:
         if isinstance(at, Pack):
             pending.extend(at.parts)
         elif isinstance(at, Call):
-            pending.extend(at.args[:1] if at.op == "if" else at.args)
+            pending.extend(at.args[:1] if at.op is IF else at.args)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, final
 
 from tracetypes.compiler.tracing.expr import Expr, Kind
+from tracetypes.compiler.tracing.operations.functions import Split
 from tracetypes.compiler.tracing.symbolic.known import CLASSES
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.records import DecimalOf, EnumOf, Unsigned
@@ -142,12 +143,12 @@ class TracedDuration(Proxy):
 
 @final
 class TracedParts(Proxy):
-    """The list of ``str.split`` or ``rsplit`` (``_name``), for a text and the other arguments of the call."""
+    """The list of ``str.split`` or ``rsplit``, for a text and the other arguments of the call."""
 
-    __slots__ = ("_how", "_name", "_text")
+    __slots__ = ("_how", "_split", "_text")
 
-    def __init__(self, tracer: Observer, name: str, text: Any, how: tuple[Any, ...]) -> None:
-        self._tracer, self._name, self._text, self._how = tracer, name, text, how
+    def __init__(self, tracer: Observer, split: Split, text: Any, how: tuple[Any, ...]) -> None:
+        self._tracer, self._split, self._text, self._how = tracer, split, text, how
 
 
 @final

@@ -7,19 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracetypes.compiler.tracing.cache_keys import ObjectKey, scalar_key
+from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, STRING, TIMESTAMP
+from tracetypes.compiler.tracing.operations.basic import HAS, LOOKUP
 from tracetypes.compiler.tracing.symbolic.allowed import (
     MAPPINGS,
 )
 from tracetypes.compiler.tracing.symbolic.comparisons import Comparisons
-from tracetypes.compiler.tracing.symbolic.known import (
-    BOOLEAN,
-    CLASSES,
-    COLUMNS,
-    INTEGER,
-    STRING,
-    TIMESTAMP,
-    at_path,
-)
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, COLUMNS, at_path
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -97,7 +91,7 @@ class Tables(Comparisons):
 
     def has(self, table: Mapping[Any, Any], key: Any) -> Any:
         key = self.table_key(table, key)
-        return self.make("has", BOOLEAN, key._expr, table=table) if table else False
+        return self.make(HAS, BOOLEAN, key._expr, table=table) if table else False
 
     def table_key(self, table: Mapping[Any, Any], key: Any) -> Any:
         kind = self.kind(key)
@@ -155,14 +149,14 @@ class Tables(Comparisons):
         if not isinstance(layout, tuple):
             if isinstance(layout, UnitValue):
                 return UNIT
-            return self.make("lookup", layout, key._expr, table=full, path=path)
+            return self.make(LOOKUP, layout, key._expr, table=full, path=path)
         cls, inner = layout
         if cls is None:
             mark = ("some", id(full), path)
             if mark not in self.tables:
                 some = {k: None for k, value in full.items() if at_path(value, path) is not None}
                 self.tables[mark] = (full, some)
-            if not self.truth(self.make("has", BOOLEAN, key._expr, table=self.tables[mark][1])):
+            if not self.truth(self.make(HAS, BOOLEAN, key._expr, table=self.tables[mark][1])):
                 return None
             return self.part(table, full, key, inner, path)
         parts = [(name, self.part(table, full, key, one, (*path, name))) for name, one in inner]
@@ -188,11 +182,11 @@ class Tables(Comparisons):
         for name, kind in schema.fields:
             if not isa(kind, COLUMNS):
                 self.refuse(f"asks a table whose {name} is {name_of(kind)}")
-        if not self.truth(self.make("has", BOOLEAN, key._expr, table=table)):
+        if not self.truth(self.make(HAS, BOOLEAN, key._expr, table=table)):
             return None
         return self.record(
             schema.cls,
-            [(name, self.make("lookup", kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
+            [(name, self.make(LOOKUP, kind, key._expr, table=table, path=(name,))) for name, kind in schema.fields],
         )
 
     def entry(self, table: Mapping[Any, Any], key: Any) -> Any:
