@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from tracetypes import Checked, Dataflow, OpKeyedOrdered, U, check, every, interpret_rows, sort
 from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.columns.machine.compilation import Compilation
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns, _Steps
+from tracetypes.compiler.runtime.ordered_machine import MachineLoop
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib import count, count_window, diff, ewm_mean, pairwise, scan, session
@@ -64,6 +66,23 @@ class Rises(OpKeyedOrdered[str, Reading, float, Phase]):
 
 
 @attrs.frozen
+class Changes(OpKeyedOrdered[str, Reading, Reading, Reading | None]):
+    """Passes on readings whose note is another one than before, and keeps the last."""
+
+    def initial_state(self) -> Reading | None:
+        return None
+
+    def on_item(self, state: Reading | None, key: str, value: Reading, emit: EmitValue[Reading]) -> Reading | None:
+        if value.note == "y":
+            return state
+        if state is None or state.note != value.note:
+            emit(value)
+        elif value.note is not None and state.device < value.note:
+            emit(attrs.evolve(state, note="later", n=state.n ^ value.n))
+        return value
+
+
+@attrs.frozen
 class Alarm(OpKeyedOrdered[str, Reading, str, tuple[int, str] | None]):
     """Silent keys, told at each marker; its state is a pair or nothing."""
 
@@ -96,6 +115,7 @@ OPERATORS: dict[str, Callable[[], Any]] = {
     "mean": lambda: ewm_mean(lambda r: r.x, half_life=30, time=lambda r: r.ts),
     "pairs": lambda: pairwise(lambda a, b: (a.note or "-") + (b.note or "+"), to=str),
     "rises": Rises,
+    "changes": Changes,
     "alarm": Alarm,
 }
 
@@ -150,14 +170,52 @@ READINGS = st.builds(
 )
 
 
+@pytest.fixture
+def machine(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Machine code is there from the first item on. Counts its runs."""
+    pytest.importorskip("numba")
+    run, start = MachineLoop.run, Compilation.start
+
+    def counted(self: MachineLoop, *args: Any) -> Any:
+        out = run(self, *args)
+        columns["machine"] += 1
+        return out
+
+    def finished(self: Compilation) -> None:
+        start(self)
+        assert self._thread is not None
+        self._thread.join()
+        assert self.problem is None
+
+    monkeypatch.setattr(MachineLoop, "run", counted)
+    monkeypatch.setattr(Compilation, "start", finished)
+    monkeypatch.setattr(limits, "COMPILED", 0)
+    return columns
+
+
+HAVE_CODE = ("diff", "session", "window", "mean", "rises", "changes", "two")
+"""The others make texts, or exact sums."""
+
+
+@pytest.mark.parametrize("name", HAVE_CODE)
+def test_machine_code_tells_the_trace_of_the_definition(name: str, machine: Counter[str]) -> None:
+    agree(name)
+    assert machine["machine"]
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: Counter[str]) -> None:
+    agree(name)
+    assert columns["items"]
+
+
+def agree(name: str) -> None:
     checked, one, python = compiled(name)
     assert all(isinstance(step.ordered, Ordered) for stage in one.stages for step in stage.steps[1:])
 
     @settings(deadline=None)
     @given(st.lists(READINGS, max_size=60), st.integers(0, 1000), st.booleans())
-    def agree(rows: list[Reading], seed: int, changing: bool) -> None:
+    def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
         expected = run_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])
         plans = [python, one, python, one] if changing else []
         actual = run_of(
@@ -165,8 +223,7 @@ def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: 
         )
         assert actual == expected
 
-    agree()
-    assert columns["items"]
+    one_run()
 
 
 def run_of(run: Callable[[], Any]) -> Any:

@@ -14,7 +14,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
-from tracetypes.compiler.columns.pending_take import PendingTake, array_of, taken
+from tracetypes.compiler.columns.pending_take import PendingTake, array_of, pending, taken
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.records import (
@@ -61,6 +61,7 @@ __all__ = [
     "scalar_at",
     "take",
     "take_column",
+    "taken_later",
 ]
 
 
@@ -182,6 +183,17 @@ def take(columns: Columns, rows: Any) -> Columns:
     if isinstance(columns, Struct):
         parts = tuple(None if part is None else take(part, rows) for part in columns.parts)
         return Struct(columns.cls, columns.names, parts, None if columns.valid is None else columns.valid[rows])
+    return take_column(columns, rows)
+
+
+def taken_later(columns: Columns, rows: Any) -> Columns:
+    """:func:`take`, but arrays are copied when somebody reads them."""
+    if isinstance(columns, Struct):
+        parts = tuple(None if part is None else taken_later(part, rows) for part in columns.parts)
+        return Struct(columns.cls, columns.names, parts, None if columns.valid is None else columns.valid[rows])
+    if isinstance(columns.storage, np.ndarray | pa.Array | PendingTake):
+        valid, undefined = (None if mask is None else mask[rows] for mask in (columns.valid, columns.undefined))
+        return Column(columns.kind, pending(columns.storage, rows), valid, undefined)
     return take_column(columns, rows)
 
 

@@ -41,7 +41,17 @@ from tracetypes.records import (
 )
 from tracetypes.sort_keys import Desc
 
-__all__ = ["Pairs", "Runs", "Sorter", "array_of_runs", "canonical_columns", "codes_of", "codes_of_objects", "place_columns"]
+__all__ = [
+    "Pairs",
+    "Runs",
+    "Sorter",
+    "array_of_runs",
+    "canonical_columns",
+    "codes_of",
+    "codes_of_objects",
+    "place_columns",
+    "ranks",
+]
 
 
 @attrs.define(eq=False)
@@ -199,7 +209,7 @@ def _columns_of(positions: list[Any]) -> list[Any]:
         if kind is int or kind is bool:
             return [np.array(positions, np.int64)]
         if kind is str or kind is bytes:
-            return [_ranks(pa.array(positions))]
+            return [ranks(pa.array(positions))]
     except (OverflowError, UnicodeEncodeError):
         raise Undefined(0) from None
     if kind is float:
@@ -213,7 +223,7 @@ def _columns_of(positions: list[Any]) -> list[Any]:
     raise Undefined(0)
 
 
-def _ranks(texts: Any) -> Any:
+def ranks(texts: Any) -> Any:
     """Numbers in the order of texts or bytes. UTF-8 has the order of the characters."""
     if pa.types.is_dictionary(texts.type):
         texts = texts.cast(texts.type.value_type)
@@ -238,7 +248,7 @@ def place_columns(columns: Columns) -> list[Any]:
         case Float():
             return [_float_order(columns.values + 0.0)]
         case String() | Bytes():
-            return [_ranks(columns.values)]
+            return [ranks(columns.values)]
         case _:
             raise Undefined(0)
 
@@ -259,7 +269,7 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
             case Float():
                 parts = [_float_order(columns.values)]
             case String() | Bytes():
-                parts = [_ranks(columns.values)]
+                parts = [ranks(columns.values)]
             case _:
                 raise Undefined(0)
     if columns.valid is None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "FEW", "FLUSH", "MANY", "PAUSE", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "COMPILED", "FEW", "FLUSH", "MANY", "PAUSE", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
+
+COMPILED = 200_000
+"""Items of an operator from which it pays to compile it to machine code."""
 
 FLUSH = 200_000
 """Rows after which what was collected is sent on, so that a large piece does not fill the memory."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Columns, inputs_of, take
+from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
@@ -148,7 +148,7 @@ class SortedBlocks(TableBlocks):
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
         names = from_arrow(takes.key, keys.take(pa.array(rows[starts])))
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
-        return OrderedItems(names, len(starts), codes, ends, take(values, rows), 1)
+        return OrderedItems(names, len(starts), codes, ends, taken_later(values, rows), 1)
 
     def table(self, last: int) -> tuple[Any, Any, Any] | None:
         """What is held for blocks up to ``last``, as one table: ends (int64), keys and values; None for nothing. It is held no

@@ -9,6 +9,8 @@ anything is changed; the caller then goes on with objects, so that an error is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, final
 
 import attrs
@@ -28,9 +30,12 @@ from tracetypes.compiler.columns.column import (
 )
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Ran, run
+from tracetypes.compiler.columns.machine.code import available
+from tracetypes.compiler.columns.machine.compilation import compilation
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs, fit
+from tracetypes.compiler.runtime.ordered_machine import MachineLoop, machine_loop
 from tracetypes.compiler.runtime.ordered_states import (
     OrderedState,
     OrderedStates,
@@ -87,6 +92,8 @@ class OrderedColumns:
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], ordered: Ordered, seen: SeenKeys | None = None) -> None:
         self.op, self.ordered, self.seen = op, ordered, seen
         self.states = OrderedStates(ordered)
+        self.rows, self.asked = 0, False
+        self.loop: MachineLoop | None = None
         self.refused = 0
         """How many states did not fit into columns."""
 
@@ -131,9 +138,27 @@ class OrderedColumns:
                 states = merged(self.ordered.state, parts, number + len(due))
                 keys = concat([(keys, number), (take(state.keys, due), len(due))]) if number else take(state.keys, due)
                 number, slots = number + len(due), np.concatenate([slots, due])
+        self.rows += items.count
+        if (machine := self._machine()) is not None:
+            with suppress(Undefined):  # columns, or Python, find out where
+                after, codes, ends, values = machine(items, markers, keys, number, states)
+                after = settled(self.ordered.state, after, number)
+                return Taken(keys, number, slots, states, after, Emitted(codes, ends, values))
         steps = _Steps(self.op, self.ordered, items, markers, keys, number, states)
         steps.run()
         return Taken(keys, number, slots, states, steps.states, steps.emitted())
+
+    def _machine(self) -> Callable[..., Any] | None:
+        """The loop in machine code, once it is ready. It is compiled beside the first rows, where so many come that it pays."""
+        if self.rows < limits.COMPILED or not available():
+            return None
+        if not self.asked:
+            self.asked, self.loop = True, machine_loop(self.ordered)
+        if self.loop is None:
+            return None
+        made = compilation(self.loop.code)
+        made.start()
+        return None if made.function is None else partial(self.loop.run, made.function)
 
     def _due(self, state: OrderedState, slots: Any, markers: MarkerRuns) -> Any:
         """The slots (int64) without items for which a marker may matter."""
