@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import operator
 import pickle
+import random
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+from unittest import mock
 
 import cloudpickle
+import numpy as np
 import pytest
 
-from tracetypes.compiler.columns import expressions, operations
+from tests.dictionaries import arrow_inputs, encoded
+from tests.expressions import shown
+from tests.operation_cases import Case, cases
+from tracetypes.compiler.columns import evaluation, expressions, generated, operations
+from tracetypes.compiler.columns.arithmetic import Act, add, float_division, plain
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.spark import catalyst, catalyst_operations
-from tracetypes.compiler.tracing.expr import Call, Const, Undefined, evaluate
+from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Leaf, Undefined, evaluate
 from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, Kind
 from tracetypes.compiler.tracing.operations import OPERATIONS, basic, functions
+from tracetypes.compiler.tracing.operations.basic import BASIC
 from tracetypes.compiler.tracing.operations.operation import Operation, Signature
+from tracetypes.records import Date, Float, Integer, Timestamp
 
 CASES: list[tuple[Operation, Kind | None]] = [(op, one.takes[0]) for op in OPERATIONS for one in op.signatures]
 """Each operation with each kind of its first argument; None where that is not fixed."""
@@ -79,3 +95,103 @@ def test_spark_has_all_operations_but_those_that_it_names(op: Operation, kind: K
 def test_functions_are_operations_of_one_signature() -> None:
     assert [op for op in OPERATIONS if op.is_function] == list(functions.FUNCTIONS.values())
     assert all(op.signature.gives is not None for op in functions.FUNCTIONS.values())
+
+
+# ---------------------------------------------------------------------------------------------- meaning
+
+
+Evaluator: TypeAlias = Callable[[Expr, Callable[[Input], Column], int], "Sequence[Any] | None"]
+"""The values of some rows; None where it gives up, so that another one must be asked. Raises ``Undefined`` with the first row
+without a value."""
+
+
+def node_by_node(expr: Expr, inputs: Callable[[Input], Column], count: int) -> Sequence[Any]:
+    return values_of(evaluation.evaluate(expr, inputs, count), count)
+
+
+def generated_code(expr: Expr, inputs: Callable[[Input], Column], count: int) -> Sequence[Any] | None:
+    code = generated.generated(Leaf(result=expr))
+    assert code is not None
+    reached = code(inputs, count)
+    if reached is None:
+        return None
+    ((_, _, _, result),) = reached
+    assert result is not None
+    return values_of(result, count)
+
+
+EVALUATORS: Mapping[str, Evaluator] = {"node by node": node_by_node, "generated code": generated_code}
+"""What computes columns. Machine code is another entry."""
+
+
+def inputs_for(case: Case, rows: Sequence[Mapping[str, Any]], *, coded: bool) -> Callable[[Input], Column]:
+    parts = {}
+    for name, kind in case.kinds.items():
+        column = array(kind, [row[name] for row in rows])
+        parts[name] = kind, encoded(kind, column, random.Random(len(rows))) if coded else column
+    return arrow_inputs(parts)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.parametrize("op", OPERATIONS, ids=str)
+def test_an_evaluator_gives_what_the_operation_means(op: Operation, evaluator: str) -> None:
+    """The same bits for all rows with a value at once; and no value for any row without one."""
+    evaluate_rows = EVALUATORS[evaluator]
+    for case, coded in itertools.product(cases(op), (False, True)):
+        wanted = case.wanted()
+        kept = [row for row, value in zip(case.rows, wanted, strict=True) if value is not None]
+        if kept:
+            values = evaluate_rows(case.expr, inputs_for(case, kept, coded=coded), len(kept))
+            if values is not None:
+                assert [shown(value) for value in values] == [value for value in wanted if value is not None], case
+        for row in [row for row, value in zip(case.rows, wanted, strict=True) if value is None][:MOST_WITHOUT]:
+            for before in ([], kept[:2]):
+                inputs = inputs_for(case, [*before, row], coded=coded)
+                first = first_without_value(evaluate_rows, case.expr, inputs, len(before) + 1)
+                assert first in (None, len(before)), case
+
+
+def first_without_value(evaluator: Evaluator, expr: Expr, inputs: Callable[[Input], Column], count: int) -> int | None:
+    """The first row without a value, as an evaluator says; None where it gives up."""
+    try:
+        values = evaluator(expr, inputs, count)
+    except Undefined as error:
+        (row,) = error.args
+        return cast(int, row)
+    return None if values is None else -1
+
+
+MOST_WITHOUT = 60
+"""Rows without a value that are tried one by one."""
+
+
+TWINS: Mapping[str, tuple[Operation, type[Any], Act]] = {
+    "an overflow": (basic.NEG, Integer, plain(operator.neg)),
+    "a quotient towards zero": (basic.FLOORDIV, Float, plain(lambda a, b: np.trunc(a / b))),
+    "the sign of a zero": (basic.MOD, Float, float_division(lambda a, b: np.remainder(a, b) + 0.0)),
+    "NaN equal to itself": (basic.EQ, Float, plain(lambda a, b: ~((a < b) | (a > b)))),
+    "a weekday later": (basic.WEEKDAY, Date, plain(lambda days: (days + 4) % 7)),
+    "a year too many": (basic.ADD_MICROS, Timestamp, add),
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_wrong_operation_is_caught(twin: str) -> None:
+    op, kind, act = TWINS[twin]
+    with (
+        mock.patch.dict(operations.ACTS, {op: {**operations.ACTS[op], kind: act}}),
+        pytest.raises((AssertionError, ValueError, OverflowError)),
+    ):
+        test_an_evaluator_gives_what_the_operation_means(op, "node by node")
+
+
+def test_generated_code_has_the_operations_on_numbers() -> None:
+    """It may give up, but not everywhere."""
+    without = set()
+    for op in BASIC:
+        for case in cases(op):
+            wanted = case.wanted()
+            kept = [row for row, value in zip(case.rows, wanted, strict=True) if value is not None]
+            if kept and generated_code(case.expr, inputs_for(case, kept, coded=False), len(kept)) is None:
+                without.add(op)
+    assert not without

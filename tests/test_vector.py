@@ -8,7 +8,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import attrs
 import numpy as np
@@ -36,7 +36,6 @@ from tests.expressions import (
     given,
     rows,
     shown,
-    signatures,
     text,
     value_of,
 )
@@ -64,7 +63,7 @@ from tracetypes.compiler.tracing.expr import (
     Undefined,
 )
 from tracetypes.compiler.tracing.operations import basic
-from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
+from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.records import INT_MAX, INT_MIN, Optional, Schema, String, UnitValue
 from tracetypes.schemas import schema_of
 
@@ -135,43 +134,11 @@ def pairs(kind: Schema) -> list[dict[str, Any]]:
     return [row_of(**{a: x, b: y}) for x, y in itertools.product(EDGES[kind], EDGES[kind])]
 
 
-ONE: list[tuple[Operation, Schema, Kind]] = [
-    (op, cast(Schema, one.takes[0]), cast(Kind, one.gives))
-    for op, one in signatures(*SCALARS)
-    if len(one.takes) == 1 and one.gives in SCALARS
-]
-
-TWO: list[tuple[Operation, Schema, Kind]] = [
-    (op, cast(Schema, one.takes[0]), cast(Kind, one.gives))
-    for op, one in signatures(*SCALARS)
-    if len(one.takes) == 2 and op.of_one_kind
-]
-
-
 def row_by_row(expr: Expr, table: Sequence[dict[str, Any]]) -> None:
     """All rows at once, and those that have no value one by one: each of them must be noticed."""
     agrees(expr, table)
     for row in table:
         agrees(expr, [row])
-
-
-@pytest.mark.parametrize(("op", "of", "kind"), ONE, ids=str)
-def test_operations_on_one(op: Operation, of: Schema, kind: Kind) -> None:
-    name = str(given(of).path[1])
-    table = [row_of(**{name: value}) for value in EDGES[of]]
-    row_by_row(Call(op, (given(of),), kind), table)
-    for value in EDGES[of]:
-        agrees(Call(op, (Const(value, of),), kind), [row_of(), row_of()])
-
-
-@pytest.mark.parametrize(("op", "of", "kind"), TWO, ids=str)
-def test_operations_on_two(op: Operation, of: Schema, kind: Kind) -> None:
-    row_by_row(Call(op, (given(of, 0), given(of, 1)), kind), pairs(of))
-    name = str(given(of).path[1])
-    table = [row_of(**{name: value}) for value in EDGES[of]]
-    for value in EDGES[of]:
-        agrees(Call(op, (given(of), Const(value, of)), kind), table)
-        agrees(Call(op, (Const(value, of), given(of)), kind), table)
 
 
 @pytest.mark.parametrize("op", [basic.LEAST, basic.GREATEST], ids=str)
@@ -211,12 +178,6 @@ def test_arithmetic_on_long_columns(op: Operation) -> None:
             agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), table)
 
 
-def test_adding_time() -> None:
-    table = [row_of(timestamp0=time, integer0=n) for time, n in itertools.product(EDGES[TIMESTAMP], EDGES[INTEGER])]
-    row_by_row(Call(basic.ADD_MICROS, (given(TIMESTAMP), given(INTEGER)), TIMESTAMP), table)
-    agrees(Call(basic.ADD_MICROS, (given(TIMESTAMP), Const(1, INTEGER)), TIMESTAMP), table)
-
-
 def test_exact_sums_of_a_row() -> None:
     a, b = (Call(basic.EXACT_OF, (given(FLOAT, n),), EXACT) for n in (0, 1))
     agrees(Call(basic.EXACT_VALUE, (a,), FLOAT), [row_of(float0=x) for x in EDGES[FLOAT]])
@@ -233,14 +194,6 @@ def test_replace() -> None:
     texts = [row_of(string0=value) for value in EDGES[STRING]]
     for old, new in itertools.product(some, some):
         agrees(Call(basic.REPLACE, (given(STRING), Const(old, STRING), Const(new, STRING)), STRING), texts)
-
-
-def test_slice() -> None:
-    texts = [row_of(string0=value) for value in EDGES[STRING]]
-    bounds = [None, 0, 1, 2, 5, 100, 2**40, -1, -2, -5, -100, -(2**40)]
-    for start, stop in itertools.product(bounds, bounds):
-        args = [Const(x, None if x is None else INTEGER) for x in (start, stop)]
-        agrees(Call(basic.SLICE, (given(STRING), *args), STRING), texts)
 
 
 def test_white_space_is_all_of_it() -> None:

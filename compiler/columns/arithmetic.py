@@ -117,7 +117,7 @@ def floordiv(call: Call, args: list[Any], count: int) -> Made:
     result = a // b
     if minus is not None:
         result = np.where(minus, -result, result)
-        zero = either_mask(zero, minus & (a == INT_MIN))
+        zero = either_mask(zero, some_marked(minus & (a == INT_MIN)))
     return result, zero
 
 
