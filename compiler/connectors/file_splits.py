@@ -301,7 +301,7 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     for block in blocks:
         at = block.rfind(b"\n") + 1
         if at:
-            yield b"".join([*parts, block[:at]])
+            yield b"".join([*parts, memoryview(block)[:at]])
             parts = []
         parts.append(block[at:])
     if rest := b"".join(parts):

@@ -10,11 +10,18 @@ from typing import Any, Final, final, overload
 
 import numpy as np
 
-__all__ = ["LineBlock"]
+__all__ = ["LineBlock", "with_line_ends"]
 
 _END: Final = 10
 _SPACE: Final = 32
 """No letter of a blank line is above it."""
+
+
+def with_line_ends(text: bytes) -> bytes:
+    """A text in which each line ends with LF, and there is no CR."""
+    if b"\r" in text:
+        return b"".join(line + b"\n" for line in text.splitlines())
+    return text + b"\n" if text and not text.endswith(b"\n") else text
 
 
 @final
@@ -31,11 +38,7 @@ class LineBlock(Sequence[bytes]):
     @classmethod
     def of(cls, text: bytes) -> LineBlock:
         """The lines of a text that are not blank, as ``bytes.splitlines`` cuts them."""
-        if b"\r" in text:
-            text = b"".join(line + b"\n" for line in text.splitlines())
-        elif text and not text.endswith(b"\n"):
-            text += b"\n"
-        lines = cls(text)
+        lines = cls(with_line_ends(text))
         mask = lines.letters[lines.starts] > _SPACE
         for at in np.flatnonzero(~mask).tolist():
             mask[at] = bool(lines[at].strip())

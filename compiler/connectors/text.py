@@ -29,6 +29,7 @@ __all__ = [
     "AT_ONCE",
     "Dialect",
     "Fit",
+    "FittedRows",
     "ParsedRows",
     "Scan",
     "chunks_of",
@@ -166,32 +167,49 @@ def _chunks_by_cell(
     layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
     """:func:`chunks_of`, with the cells of each row as Python objects."""
-    places, cells = dialect.cells(rows)
-    columns, bad = [], set[int]()
-    for fit, column in zip(dialect.fits, cells, strict=True):
-        columns.append(fit.of(column, bad))
-    if bad:
-        sound = [at not in bad for at in range(len(places))]
-        places, columns = list(compress(places, sound)), [list(compress(column, sound)) for column in columns]
-    aside: list[TakenRow] = []
-    if len(places) < len(rows):
-        whole = set(places)
-        aside = [dialect.row_of(row) for at, row in enumerate(rows) if at not in whole]
-    result = None
-    if places and not (in_order and aside):
-        try:
-            arrays = tuple(array(schema, column) for (_, schema), column in zip(layout.columns, columns, strict=True))
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-            pass  # a number beyond 64 bits, or half a character: what is said of it is said by row
-        else:
-            result = chunk(ParsedRows(arrays, len(places)))
+    fitted = FittedRows.of(dialect, rows)
+    columns = fitted.columns(layout) if fitted.places and not (in_order and fitted.aside) else None
+    result = None if columns is None else chunk(ParsedRows(columns, len(fitted.places)))
     if result is not None:
-        yield from aside
+        yield from fitted.aside
         yield result
-    elif places:
+    elif fitted.places:
         yield from map(dialect.row_of, rows)
     else:
-        yield from aside
+        yield from fitted.aside
+
+
+@attrs.frozen
+class FittedRows:
+    """Rows with their cells as Python objects. ``places``: the numbers of those whose cells all fit; ``cells``: their values, by
+    column. ``aside``: all others, each by itself."""
+
+    places: list[int]
+    cells: list[list[Any]]
+    aside: list[TakenRow]
+
+    @classmethod
+    def of(cls, dialect: Dialect[R], rows: Sequence[R]) -> FittedRows:
+        """Split rows, and fit their cells."""
+        places, cells = dialect.cells(rows)
+        columns, bad = [], set[int]()
+        for fit, column in zip(dialect.fits, cells, strict=True):
+            columns.append(fit.of(column, bad))
+        if bad:
+            sound = [at not in bad for at in range(len(places))]
+            places, columns = list(compress(places, sound)), [list(compress(column, sound)) for column in columns]
+        aside: list[TakenRow] = []
+        if len(places) < len(rows):
+            whole = set(places)
+            aside = [dialect.row_of(row) for at, row in enumerate(rows) if at not in whole]
+        return cls(places, columns, aside)
+
+    def columns(self, layout: Layout) -> tuple[Any, ...] | None:
+        """The cells as Arrow arrays. None for a number beyond 64 bits, or half a character: what is said of it is said by row."""
+        try:
+            return tuple(array(schema, column) for (_, schema), column in zip(layout.columns, self.cells, strict=True))
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+            return None
 
 
 # ---------------------------------------------------------------------------------------------------- JSON

@@ -18,6 +18,7 @@ from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.compiler.connectors.record_blocks import RecordBlocks, Stretch
 from tracetypes.compiler.connectors.source_rows import in_columns, parsed_row
+from tracetypes.compiler.connectors.template_rows import TemplateRows
 from tracetypes.compiler.connectors.text import (
     AT_ONCE,
     Dialect,
@@ -81,11 +82,13 @@ class SplitNotes:
 
 @attrs.frozen
 class _Parser:
-    """The parser of rows. ``width``: how many columns a file of CSV has. ``one``: makes a row. ``take``: takes many."""
+    """The parser of rows. ``width``: how many columns a file of CSV has. ``one``: makes a row. ``take``: takes many.
+    ``take_text``: takes a text of whole lines."""
 
     width: int | None
     one: Callable[[bytes], TakenRow]
     take: Callable[[Sequence[bytes]], Iterator[TakenRow | Chunk]]
+    take_text: Callable[[bytes], Iterator[TakenRow | Chunk]]
 
 
 class TextReader:
@@ -171,10 +174,7 @@ class TextReader:
         return self._in_folders[folder]
 
     def _of_lines(self, texts: Iterable[bytes]) -> Iterator[TakenRow | Chunk]:
-        take = self._parser(None).take
-        for rows in map(LineBlock.of, texts):
-            for at in range(0, len(rows), AT_ONCE):
-                yield from take(rows[at : at + AT_ONCE])
+        return chained.from_iterable(map(self._parser(None).take_text, texts))
 
     def _of_files(
         self, readings: Sequence[tuple[Reading, SplitNotes]], format: Csv
@@ -232,8 +232,25 @@ class TextReader:
         def one(raw: bytes) -> TakenRow:
             return TakenRow(parsed_row(raw, parse, read, encoding), partial(raw.decode, "utf-8", "backslashreplace"))
 
-        take = in_columns(self.leaf, Dialect(self._cells(names), self._fits(names), one, self._block()), self.verifier)
-        return _Parser(None if names is None else len(names), one, take)
+        dialect = Dialect(self._cells(names), self._fits(names), one, self._block())
+        take = in_columns(self.leaf, dialect, self.verifier)
+        take_text = self._take_text(dialect, take)
+        return _Parser(None if names is None else len(names), one, take, take_text)
+
+    def _take_text(
+        self, dialect: Dialect[bytes], take: Callable[[Sequence[bytes]], Iterator[TakenRow | Chunk]]
+    ) -> Callable[[bytes], Iterator[TakenRow | Chunk]]:
+        """Takes texts of whole lines."""
+
+        def usual(text: bytes) -> Iterator[TakenRow | Chunk]:
+            rows = LineBlock.of(text)
+            for at in range(0, len(rows), AT_ONCE):
+                yield from take(rows[at : at + AT_ONCE])
+
+        format = self.format
+        if not isinstance(format, JsonLines) or isinstance(format, ProgramLines) or self.outside:
+            return usual
+        return TemplateRows(self.leaf, self.leaf.layout.zoned(format.zone), dialect, usual, self.verifier).take
 
     def _cells(self, names: tuple[str, ...] | None) -> Callable[[Sequence[bytes]], tuple[list[int], list[list[Any]]]]:
         """Takes rows apart."""
@@ -261,7 +278,10 @@ class TextReader:
         if not isinstance(self.format, Csv):
             return [fit_of_json(schema) for _, schema in columns]
         given = set(self.outside) - set(names or ())
-        return [fit_of_value(schema, self.outside[name]) if name in given else fit_of_csv(schema) for name, schema in columns]
+        return [
+            fit_of_value(schema, self.outside[name]) if name in given else fit_of_csv(schema)
+            for name, schema in columns
+        ]
 
     # ---------------------------------------------------------------------------------------------------- errors
 

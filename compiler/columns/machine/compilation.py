@@ -29,23 +29,34 @@ _PATIENCE: Final = 10.0
 
 def compiled(code: MachineCode, cache: CodeCache | None = None) -> MachineFunction:
     """The function, from the cache or compiled here and now. Raises any error of numba and LLVM."""
-    from tracetypes.compiler.columns.machine.objects import load, processor
+    from tracetypes.compiler.columns.machine.objects import load
 
     cache = CodeCache(directory()) if cache is None else cache
-    versions = (platform.python_version(), version("numba"), version("llvmlite"), VERSION, _FORMAT)
-    name = cache.name([code.source, *code.arguments, *versions, *processor()])
-    if (function := _loaded(code, cache.get(name))) is not None:
+    if (function := _kept(code, cache)) is not None:
         return function
     with cache.alone():
-        if (function := _loaded(code, cache.get(name))) is not None:  # of a process that was faster
+        if (function := _kept(code, cache)) is not None:  # of a process that was faster
             return function
         made = _object_code(code)
-        cache.put(name, made)
+        cache.put(_name(code), made)
     return load(code.arguments, made)
 
 
+def _name(code: MachineCode) -> str:
+    """The name of code for this processor and these versions in a cache."""
+    from tracetypes.compiler.columns.machine.objects import processor
+
+    versions = (platform.python_version(), version("numba"), version("llvmlite"), VERSION, _FORMAT)
+    return CodeCache.name([code.source, *code.arguments, *versions, *processor()])
+
+
+def _kept(code: MachineCode, cache: CodeCache) -> MachineFunction | None:
+    """The function from the cache, if it can be used."""
+    return _loaded(code, cache.get(_name(code)))
+
+
 def _loaded(code: MachineCode, kept: ObjectCode | None) -> MachineFunction | None:
-    """The function of code that was kept, if it can be used."""
+    """The function of code that was kept, if this process can run it."""
     from tracetypes.compiler.columns.machine.objects import load
 
     if kept is None:
@@ -71,15 +82,23 @@ class Compilation:
         self.problem: str | None = None if available() else "numba is not installed"
         self._function: MachineFunction | None = None
         self._thread: threading.Thread | None = None
+        self._effort = 0
         self._lock = threading.Lock()
 
-    def start(self) -> None:
-        """Begin, if that has not been done. Returns at once."""
+    def start(self, *, only_kept: bool = False) -> None:
+        """Begin, if that has not been done. Returns at once. ``only_kept``: look for code in the cache, and compile nothing."""
+        effort = 1 if only_kept else 2
+        if self._effort >= effort or self._function is not None:
+            return
         with self._lock:
-            if self._thread is None and self.problem is None and not _ending.is_set():
-                self._thread = threading.Thread(target=self._run, name="tracetypes machine code", daemon=True)
-                _threads.add(self._thread)
-                self._thread.start()
+            if self._effort >= effort or self.problem is not None or _ending.is_set():
+                return
+            self._effort = effort
+            self._thread = threading.Thread(
+                target=self._run, args=(only_kept,), name="tracetypes machine code", daemon=True
+            )
+            _threads.add(self._thread)
+            self._thread.start()
 
     @property
     def function(self) -> MachineFunction | None:
@@ -93,9 +112,9 @@ class Compilation:
             self._thread.join(seconds)
         return self._function
 
-    def _run(self) -> None:
+    def _run(self, only_kept: bool) -> None:
         try:
-            self._function = compiled(self.code)
+            self._function = _kept(self.code, CodeCache(directory())) if only_kept else compiled(self.code)
         except BaseException as error:  # anything: the run goes on without
             lines = str(error).strip().splitlines()
             self.problem = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -52,13 +53,36 @@ def _power(context: Any, a: Any, b: Any) -> Any:
     return types.float64(types.float64, types.float64), code
 
 
-def _bits(context: Any, number: Any) -> Any:
-    """The bits of a float."""
+def _of_builder(result: Any, arguments: tuple[Any, ...], write: Callable[..., Any]) -> Any:
+    """A function of one instruction of LLVM. ``write(builder, *arguments)``."""
 
-    def code(inner: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return write(builder, *values)
 
-    return types.int64(types.float64), code
+    signature = result(*arguments)
+    parameters = ", ".join(f"a{at}" for at in range(len(arguments)))
+    scope: dict[str, Any] = {}
+    exec(
+        f"def typed(context, {parameters}):\n    return signature, code", {"signature": signature, "code": code}, scope
+    )
+    return intrinsic(scope["typed"])
+
+
+def _load(builder: Any, column: Any, place: Any) -> Any:
+    pointer = builder.bitcast(builder.gep(column, [place]), ir.IntType(64).as_pointer())
+    return builder.load(pointer, align=1)
+
+
+def _store(builder: Any, column: Any, place: Any, value: Any) -> Any:
+    pointer = builder.bitcast(builder.gep(column, [place]), ir.IntType(64).as_pointer())
+    builder.store(value, pointer, align=1)
+    return ir.Constant(ir.IntType(64), 0)
+
+
+def _high(builder: Any, a: Any, b: Any) -> Any:
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
 
 NAMES: Final[dict[str, Any]] = {
@@ -68,10 +92,21 @@ NAMES: Final[dict[str, Any]] = {
     "sub_over": _overflowing("ssub_with_overflow"),
     "mul_over": _overflowing("smul_with_overflow"),
     "power": intrinsic(_power),
-    "bits": intrinsic(_bits),
+    "bits": _of_builder(types.int64, (types.float64,), lambda builder, x: builder.bitcast(x, ir.IntType(64))),
+    "of_bits": _of_builder(types.float64, (types.uint64,), lambda builder, x: builder.bitcast(x, ir.DoubleType())),
+    "load64": _of_builder(types.uint64, (types.CPointer(types.uint8), types.int64), _load),
+    "store64": _of_builder(types.int64, (types.CPointer(types.uint8), types.int64, types.uint64), _store),
+    "multiply_high": _of_builder(types.uint64, (types.uint64, types.uint64), _high),
+    "leading_zeros": _of_builder(
+        types.int64, (types.uint64,), lambda builder, x: builder.ctlz(x, ir.Constant(ir.IntType(1), 0))
+    ),
+    "trailing_zeros": _of_builder(
+        types.int64, (types.uint64,), lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0))
+    ),
 }
 """What source may call. ``add_over(a, b)`` is the sum and whether it overflows; ``power`` is Python's of floats, without its
-errors; ``bits(x)`` are those of a float."""
+errors; ``bits(x)`` are those of a float, and ``of_bits`` the inverse. ``load64(column, at)`` and ``store64(column, at, value)``
+are eight bytes of a column of ``uint8``; ``multiply_high`` are the upper 64 bits of a product."""
 
 
 def object_code(code: MachineCode) -> ObjectCode:
