@@ -355,8 +355,7 @@ def test_late_items_that_are_applied_are_caught(monkeypatch: pytest.MonkeyPatch)
     late = SourceKernel._late
 
     def apply(self: SourceKernel, aside: SideBuffer, row: Row, end: int, closed: int, *, own: bool) -> None:
-        self.end = closed + self.leaf.source.markers.period  # type: ignore[union-attr]
-        self.push(row.key, row.value)
+        self.path.put(row.key, row.value, closed + self.leaf.source.markers.period, 0)  # type: ignore[union-attr]
         late(self, aside, row, end, closed, own=own)
 
     monkeypatch.setattr(SourceKernel, "_late", apply)

@@ -74,11 +74,11 @@ def _spoken(
     out: list[tuple[Any, Any]] = []
     op = mapped.op
     watched = op if watches is None else watches.watch(op, mapped.takes, mapped.stream).at_marker(len(pairs))
-    emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
-    push = stateless(mapped, emit, watched.on_item)
+    put = stateless(mapped, lambda key, value, end, position: out.append((key, value)), watched.on_item)
     for key, value in pairs:
-        push(key, value)
+        put(key, value, marker.micros, 0)
     if has:
+        emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
         try:
             watched.on_marker(marker, emit)
         except (OperatorFailed, LawBroken):

@@ -11,7 +11,7 @@ from tracetypes.compiler.plan.plan import ChannelLink, Stage
 from tracetypes.compiler.runtime.flows import KeyedFlow, through
 from tracetypes.compiler.runtime.messages import Markers, Message
 from tracetypes.compiler.runtime.partitioner import Partitioner
-from tracetypes.compiler.runtime.stateless import Ahead, chain, flush, trees_of
+from tracetypes.compiler.runtime.stateless import ItemPath, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import runs_of
@@ -29,9 +29,7 @@ class ChannelKernel:
         sums = None if verifier is None else verifier.sums(stage)
         watch = None if verifier is None else verifier.combining(stage)
         self.partitioner = Partitioner(stage, link.number, key_groups, stage.restores, sums, watch=watch)
-        self.end = self.position = 0
-        self.ahead: list[Ahead] = []
-        self.push = chain(link.path, lambda key, value: self.partitioner.put(key, value, self.end, self.position), self, verifier)
+        self.path = ItemPath(link.path, self.partitioner.put, verifier)
         self.trees = trees_of(link.path)
 
     def rows(self, table: Any) -> Iterator[Message]:
@@ -59,10 +57,10 @@ class ChannelKernel:
                 return
         batch = from_rows(leaf.layout, table)
         self.partitioner.start()
-        rows = zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True)
-        for key, value, self.end, self.position in rows:
-            self.push(key, value)
-        flush(self.ahead)
+        put = self.path.put
+        for key, value, end, position in zip(batch.keys, batch.values, ends.tolist(), positions.tolist(), strict=True):
+            put(key, value, end, position)
+        self.path.flush()
         yield from self.partitioner.messages(None)
         yield from verified(self.verifier)
 

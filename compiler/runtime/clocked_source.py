@@ -24,7 +24,7 @@ from tracetypes.compiler.runtime.jumps import Jumps
 from tracetypes.compiler.runtime.messages import Message, Piece, Reached, Report
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item
-from tracetypes.compiler.runtime.source import FIRST, SourceKernel, TakenRow, passed_over
+from tracetypes.compiler.runtime.source import FIRST, SourceKernel, TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.formats import Layout
 from tracetypes.interpreter import overlapping
@@ -164,8 +164,8 @@ class ClockedSource(SourceKernel):
             self.jumps.row(reached, verdict.time, partial(shown_item, self.late_schema, row.key, row.value))
             self.blocks.add(verdict.block)
             self.newest_row = later(self.newest_row, verdict.time)
-            self.end, self.position = verdict.block, position
-            (self.push if self.gives_items else passed_over)(row.key, row.value)
+            if self.gives_items:
+                self.path.put(row.key, row.value, verdict.block, position)
 
     def _reject(self, piece: Piece, clock: Clock[Any], text: str, reason: str) -> Iterator[Message]:
         self.rejects += 1

@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.flows import KeyedFlow, through
 from tracetypes.compiler.runtime.messages import Markers, Message, Rows
 from tracetypes.compiler.runtime.operators import Flowing
 from tracetypes.compiler.runtime.partitioner import Partitioner
-from tracetypes.compiler.runtime.stateless import Ahead, batch_in_bulk, chain, flush, trees_of
+from tracetypes.compiler.runtime.stateless import ItemPath, batch_in_bulk, trees_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
@@ -37,18 +37,16 @@ class PathOutput:
     def __init__(self, stage: Stage, path: Sequence[StatelessStep], verifier: Verifier | None) -> None:
         self.gives, self.path = stage.gives, path
         self.seen = None if verifier is None else verifier.along(path)
-        self.end = self.position = 0
-        self.ahead: list[Ahead] = []
         self.verifier = verifier
-        self.push = chain(path, self.put, self, verifier)
+        self.one_by_one = ItemPath(path, self.put, verifier)
         self.trees = trees_of(path)
         """None where items have to come as objects."""
         self.ready: list[Message] = []
         self.pending = Batch([], [], [], [])
         """Items before the path."""
 
-    def put(self, key: Any, value: Any) -> None:
-        """Take an item that comes out of the path; its block and position are the owner's."""
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
+        """Take an item that comes out of the path."""
         raise NotImplementedError
 
     def extend(self, batch: Batch) -> None:
@@ -96,10 +94,10 @@ class PathOutput:
                 self.extend(results)
                 return
             assert batch.positions is not None
-            rows = zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)
-            for key, value, self.end, self.position in rows:
-                self.push(key, value)
-            flush(self.ahead)
+            put = self.one_by_one.put
+            for key, value, end, position in zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True):
+                put(key, value, end, position)
+            self.one_by_one.flush()
 
     def _through_columns(self, batch: Batch) -> bool:
         if self.trees is None or len(batch) < limits.MANY:
@@ -126,9 +124,9 @@ class ToStage(PathOutput):
         self.partitioner = Partitioner(later, link.number, key_groups, later.restores, sums, choosing, watch)
         super().__init__(stage, link.path, verifier)
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Take an item that comes out of the path."""
-        self.partitioner.put(key, value, self.end, self.position)
+        self.partitioner.put(key, value, end, position)
 
     def extend(self, batch: Batch) -> None:
         """Take items that come out of the path."""
@@ -170,9 +168,9 @@ class ToSink(PathOutput):
         self.stream = plan.region.stream
         self.emits_at_markers = emits_at_markers(plan.region)
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Take an item that comes out of the path."""
-        self.batch.put(key, value, self.end, self.position)
+        self.batch.put(key, value, end, position)
 
     def extend(self, batch: Batch) -> None:
         """Take items that come out of the path."""
@@ -183,9 +181,8 @@ class ToSink(PathOutput):
         positions = flowing.places().tolist() if isinstance(flowing, Runs) else repeat(0, len(flowing.values))
         self._pend(flowing, marker.micros, positions)
         if self.emits_at_markers and group == 0:
-            self.end, self.position = marker.micros, 0
             for key, value in emitted_at_marker(self.region, marker, {0}, watches=self.verifier):
-                self.put(key, value)
+                self.put(key, value, marker.micros, 0)
 
     def positions(self, ends: Any, places: Any) -> Any:
         """Of items by block and key: ``places``, their places among those of their key."""

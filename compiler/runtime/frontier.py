@@ -19,9 +19,8 @@ from tracetypes.compiler.runtime.messages import NOWHERE, Markers, Piece, Reache
 from tracetypes.compiler.runtime.partitioner import ends_of_windows
 from tracetypes.compiler.runtime.progress import Coming, Progress, due, later, reached
 from tracetypes.compiler.runtime.side_rows import late_row, rejected_rows
-from tracetypes.compiler.runtime.source import PairBuffer
 from tracetypes.compiler.runtime.state import OPEN
-from tracetypes.compiler.runtime.stateless import chain, flush
+from tracetypes.compiler.runtime.stateless import ItemPath
 from tracetypes.errors import RunError, counted
 from tracetypes.interpreter import first_open
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
@@ -256,10 +255,11 @@ class Frontier:
     def _pass(self, link: Link, piece: Piece, item: Item, end: int, epoch: Epoch, blocks: Open) -> None:
         """Send an item of which only the stage knows through its link. Each key group keeps its own keys."""
         end = end if self.joined is None else ends_of_windows(end, *self.joined)
-        buffer = PairBuffer()
-        chain(link.path, buffer.put, buffer)(item.key, item.value)
-        flush(buffer.ahead)
-        own = self.groups.own(epoch.group, buffer.pairs)
+        pairs: list[tuple[Any, Any]] = []
+        path = ItemPath(link.path, lambda key, value, end, position: pairs.append((key, value)))
+        path.put(item.key, item.value, end, 0)
+        path.flush()
+        own = self.groups.own(epoch.group, pairs)
         if own:
             keys, values = [key for key, _ in own], [value for _, value in own]
             blocks.hold(link.number, piece, Batch(keys, values, [end] * len(own)))

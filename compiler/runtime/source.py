@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain as chained
-from itertools import repeat, takewhile
+from itertools import chain, repeat, takewhile
 from typing import Any, Final
 
 import attrs
@@ -29,7 +28,7 @@ from tracetypes.compiler.runtime.messages import NOWHERE, Message, Piece, Reache
 from tracetypes.compiler.runtime.partitioner import Partitioner, Straight
 from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import ENOUGH, SideBuffer, other_unit
-from tracetypes.compiler.runtime.stateless import Ahead, Emit, chain, columns_in_bulk, flush, trees_of
+from tracetypes.compiler.runtime.stateless import ItemPath, Put, columns_in_bulk, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
@@ -39,7 +38,7 @@ from tracetypes.parsing import Row
 from tracetypes.records import UNIT
 from tracetypes.rejects import Rejected
 
-__all__ = ["FIRST", "PairBuffer", "SourceKernel", "TakenRow", "passed_over"]
+__all__ = ["FIRST", "SourceKernel", "TakenRow"]
 
 FIRST = -(2**62)
 """A bound for the block of what comes before the first item of a source with event time."""
@@ -57,21 +56,8 @@ def _objects_of(keys: Columns, values: Columns, rows: slice, /) -> tuple[list[An
     return values_of(take(keys, at), len(at)), values_of(take(values, at), len(at))
 
 
-def passed_over(key: Any, value: Any) -> None:
-    """An :data:`Emit` for items of a source that is read for its late items or rejects."""
-
-
-class PairBuffer:
-    """Pairs that come out of a path."""
-
-    def __init__(self) -> None:
-        self.end = self.position = 0
-        self.ahead: list[Ahead] = []
-        self.pairs: list[tuple[Any, Any]] = []
-
-    def put(self, key: Any, value: Any) -> None:
-        """Take a pair."""
-        self.pairs.append((key, value))
+def _passed_over(key: Any, value: Any, end: int, position: int) -> None:
+    """A :data:`Put` for items of a source that is read for its late items or rejects."""
 
 
 @attrs.define
@@ -113,10 +99,8 @@ class SourceKernel:
             if straight is None
             else Straight(stage, straight)
         )
-        self.end = self.position = self.part = 0
-        self.parts, self.idle = 1, False
-        self.ahead: list[Ahead] = []
-        self.push = chain(link.path, self._put, self, verifier)
+        self.part, self.parts, self.idle = 0, 1, False
+        self.path = ItemPath(link.path, self.partitioner.put, verifier)
         output = link.leaf.source.output
         self.gives_items, self.gives_late, self.gives_rejects = output == "items", output == "late", output == "rejects"
         traced = list(takewhile(lambda mapped: not isinstance(mapped.traced, Opaque), link.path))
@@ -124,12 +108,9 @@ class SourceKernel:
         python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
         self.opaque = link.path[len(traced) : python[-1] + 1] if python else ()
         self.behind = trees_of(link.path[len(traced) + len(self.opaque) :]) or []
-        self.rest = chain(link.path[len(traced) :], self._put, self, verifier)
+        self.rest = ItemPath(link.path[len(traced) :], self.partitioner.put, verifier)
         self.whole = len(traced) == len(link.path)
         self.late_schema = (link.leaf.items.key, link.leaf.items.value)
-
-    def _put(self, key: Any, value: Any) -> None:
-        self.partitioner.put(key, value, self.end, self.position)
 
     def piece(
         self,
@@ -163,7 +144,7 @@ class SourceKernel:
         first: list[TakenRow] = []
         for one in rest:
             if isinstance(one, Chunk) or BEYOND not in one.row.reason:
-                return chained(first, [one], rest)
+                return chain(first, [one], rest)
             first.append(one)
             if len(first) == ENOUGH:
                 raise other_unit(self.name, ENOUGH, first[0].show(), first[0].row.reason)
@@ -181,7 +162,7 @@ class SourceKernel:
         latest: int | None = None  # of late items
         closed = None if earlier is None else how.frontier(earlier)
         blocks: set[int] = set()
-        push, period, delay = self.push if self.gives_items else passed_over, how.period, how.delay
+        put, period, delay = self.path.put if self.gives_items else _passed_over, how.period, how.delay
         aside, leaps = SideBuffer(self.name, self.link.number, piece, self.late_schema), Leaps(how, earlier)
         for one in rows:
             if isinstance(one, Chunk):
@@ -248,8 +229,7 @@ class SourceKernel:
             if first is None or time > first:
                 first = time
             blocks.add(end)
-            self.end, self.position = end, count
-            push(row.key, row.value)
+            put(row.key, row.value, end, count)
             if count % limits.FLUSH == 0:
                 yield from self.partitioner.messages(piece)
         yield from self._collected(piece)
@@ -277,15 +257,15 @@ class SourceKernel:
 
     def _open(self, piece: Piece, key: Any, value: Any, end: int) -> Iterator[Message]:
         """A late item or a reject that is sent on. ``end``: of the first block that is open, as far as the piece tells."""
-        self.open = self.end = end
-        self.push(key, value)
+        self.open = end
+        self.path.put(key, value, end, 0)
         if len(self.partitioner.batch) >= limits.FLUSH:
             yield from self.partitioner.messages(piece)
 
     def _collected(self, piece: Piece) -> Iterable[Message]:
         """The messages of items that came one by one."""
-        if self.ahead:
-            flush(self.ahead)
+        self.path.flush()
+        self.rest.flush()
         return self.partitioner.messages(piece) if self.partitioner.batch else ()
 
     def _chunk(self, piece: Piece, placed: PlacedChunk, count: int) -> Iterator[Message]:
@@ -296,11 +276,10 @@ class SourceKernel:
             self._columns(piece, placed, count, messages)
         except Undefined:  # one of the rows must be run in Python: all of them are
             self.partitioner.start()
-            for one in self.ahead:
-                one.items = []
+            self.rest.drop()
             messages = []
             items = self._items(placed.column(("key",)), placed.column(("value",)))
-            self._objects(self.push, array_of_numbers(placed.ends), (placed.at + (count + 1)).tolist(), *items)
+            self._objects(self.path.put, array_of_numbers(placed.ends), (placed.at + (count + 1)).tolist(), *items)
         yield from messages
         yield from self._collected(piece)
 
@@ -360,7 +339,7 @@ class SourceKernel:
             counted = bool((slab_ends != slab_ends[0]).any())
             emitted = columns_in_bulk(self.opaque, keys, values, counted=counted, watches=self.verifier)
             if emitted is None:
-                self._objects(self.rest, slab_ends, repeat(0, len(keys)), keys, values)
+                self._objects(self.rest.put, slab_ends, repeat(0, len(keys)), keys, values)
                 continue
             key_array, value_array, origins = emitted
             flow_ends = np.full(len(key_array), slab_ends[0]) if origins is None else slab_ends[origins]
@@ -375,16 +354,15 @@ class SourceKernel:
         for flow in through(self.behind, whole, self.seen, first):
             yield from self.partitioner.columns(piece, flow, ends if flow.rows is None else ends[flow.rows], None)
 
-    def _objects(self, push: Emit, ends: Any, places: Iterable[int], keys: list[Any], values: list[Any]) -> None:
-        items = zip(keys, values, ends.tolist(), places, strict=True)
-        for key, value, self.end, self.position in items:
-            push(key, value)
+    def _objects(self, put: Put, ends: Any, positions: Iterable[int], keys: list[Any], values: list[Any]) -> None:
+        for key, value, end, position in zip(keys, values, ends.tolist(), positions, strict=True):
+            put(key, value, end, position)
 
     def _in_band(self, piece: Piece, rows: Iterable[TakenRow | Chunk]) -> Iterator[Message]:
         markers: list[int] = []
         counts = [0]
         rejects = 0
-        push = self.push if self.gives_items else passed_over
+        put = self.path.put if self.gives_items else _passed_over
         aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
         for at, one in enumerate(rows):
             assert isinstance(one, TakenRow)
@@ -403,9 +381,8 @@ class SourceKernel:
                 counts.append(0)
             else:
                 counts[-1] += 1
-                self.end, self.position = len(markers), at
-                push(row.key, row.value)
-        flush(self.ahead)
+                put(row.key, row.value, len(markers), at)
+        self.path.flush()
         yield from self.partitioner.messages(piece)
         yield from aside.messages()
         yield from self._to_all(

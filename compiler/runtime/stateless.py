@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -52,23 +52,24 @@ from tracetypes.templates import OpStateless, overrides
 from tracetypes.trace import StreamType
 
 __all__ = [
-    "Ahead",
     "Emit",
-    "PathRunner",
+    "ItemPath",
+    "Put",
     "batch_in_bulk",
-    "chain",
     "checked_later",
     "columns_in_bulk",
     "conforming_emit",
     "exact_array",
     "exactly",
-    "flush",
     "in_bulk",
     "stateless",
     "trees_of",
 ]
 
 Emit: TypeAlias = Callable[[Any, Any], None]
+
+Put: TypeAlias = Callable[[Any, Any, int, int], None]
+"""Takes an item: its key, its value, the end of its block and its position."""
 
 
 def conforming_emit(op: object, stream: StreamType, then: Emit) -> Emit:
@@ -95,50 +96,35 @@ def conforming_emit(op: object, stream: StreamType, then: Emit) -> Emit:
     return emit_sound if always_a_key(key_schema) else emit
 
 
-class PathRunner(Protocol):
-    """Who runs a path: block and position of the item that is on its way, and who holds items back."""
-
-    end: int
-    position: int
-    ahead: list[Ahead]
-
-
 class Ahead:
-    """Holds items back before an operator that wants a hint of them, ``prefetch``. Each keeps its block and position."""
+    """Holds items back before an operator that wants a hint of them, ``prefetch``."""
 
-    def __init__(self, op: OpStateless[Any, Any, Any, Any], push: Emit, owner: PathRunner) -> None:
-        self.op, self.then, self.owner = op, push, owner
+    def __init__(self, op: OpStateless[Any, Any, Any, Any], then: Put) -> None:
+        self.op, self.then = op, then
         self.items: list[tuple[Any, Any, int, int]] = []
 
-    def push(self, key: Any, value: Any) -> None:
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Take an item."""
-        self.items.append((key, value, self.owner.end, self.owner.position))
+        self.items.append((key, value, end, position))
         if len(self.items) >= limits.AHEAD:
             self.flush()
 
     def flush(self) -> None:
         """Give the hint, and pass the items on."""
-        owner, items = self.owner, self.items
+        items = self.items
         if not items:
             return
         self.items = []
         self.hint(items)
-        now = owner.end, owner.position
-        for key, value, owner.end, owner.position in items:
-            self.then(key, value)
-        owner.end, owner.position = now
+        then = self.then
+        for key, value, end, position in items:
+            then(key, value, end, position)
 
     def hint(self, items: Sequence[tuple[Any, Any, int, int]]) -> None:
         """Tell the operator what is to come."""
         pairs = [(key, value) for key, value, _, _ in items]
         what = f"{len(pairs)} items, the first ({pairs[0][0]!r}, {pairs[0][1]!r})"
         call_operator(self.op, "prefetch", what, self.op.prefetch, pairs)
-
-
-def flush(ahead: Sequence[Ahead]) -> None:
-    """Pass all on that is held back. Of one path the last operator comes first in the list."""
-    for one in reversed(ahead):
-        one.flush()
 
 
 DEEP: Final = 64
@@ -149,48 +135,69 @@ DEEP: Final = 64
 class RestingPlace(Ahead):
     """Where an item rests on a long path, so that the operators behind are not called by those before."""
 
-    def push(self, key: Any, value: Any) -> None:
+    def put(self, key: Any, value: Any, end: int, position: int) -> None:
         """Take an item."""
-        self.items.append((key, value, self.owner.end, self.owner.position))
+        self.items.append((key, value, end, position))
 
     def hint(self, items: Sequence[tuple[Any, Any, int, int]]) -> None:
         """There is none to give."""
 
 
-def chain(path: Sequence[StatelessStep], last: Emit, owner: PathRunner, watches: Watches | None = None) -> Emit:
-    """The stateless operators of a path as one function of an item; what comes out goes to ``last``, but what is held back
-    when ``owner`` flushes. ``watches``: who checks their laws."""
-    landings: list[RestingPlace] = []
-    for at in range(len(path) - 1, -1, -1):
-        mapped = path[at]
-        op = mapped.op
-        watched = None if watches is None else watches.watch(op, mapped.takes, mapped.stream).one_by_one("on_item")
-        last = stateless(mapped, conforming_emit(op, mapped.stream, last), watched)
-        if overrides(op, "prefetch"):
-            owner.ahead.append(Ahead(op, last, owner))
-            last = owner.ahead[-1].push
-        if at and at % DEEP == 0:
-            landings.append(RestingPlace(op, last, owner))
-            owner.ahead.append(landings[-1])
-            last = landings[-1].push
-    if not landings:
-        return last
-    first = last
+@final
+class ItemPath:
+    """The stateless operators of a path, for items that come one by one. ``put``: takes one."""
 
-    def push(key: Any, value: Any) -> None:
-        first(key, value)
-        for landing in reversed(landings):
+    def __init__(self, path: Sequence[StatelessStep], then: Put, watches: Watches | None = None) -> None:
+        """``then``: takes what comes out. ``watches``: who checks the laws of the operators."""
+        self._held: list[Ahead] = []
+        """The last operator comes first."""
+        self._landings: list[RestingPlace] = []
+        for at in range(len(path) - 1, -1, -1):
+            mapped = path[at]
+            op = mapped.op
+            watched = None if watches is None else watches.watch(op, mapped.takes, mapped.stream).one_by_one("on_item")
+            then = stateless(mapped, then, watched)
+            if overrides(op, "prefetch"):
+                self._held.append(Ahead(op, then))
+                then = self._held[-1].put
+            if at and at % DEEP == 0:
+                self._landings.append(RestingPlace(op, then))
+                self._held.append(self._landings[-1])
+                then = self._landings[-1].put
+        self._first = then
+        self.put: Put = self._put_on_long_path if self._landings else then
+
+    def _put_on_long_path(self, key: Any, value: Any, end: int, position: int) -> None:
+        self._first(key, value, end, position)
+        for landing in reversed(self._landings):
             landing.flush()
 
-    return push
+    def flush(self) -> None:
+        """Pass all on that is held back."""
+        for one in reversed(self._held):
+            one.flush()
+
+    def drop(self) -> None:
+        """Forget all that is held back."""
+        for one in self._held:
+            one.items = []
 
 
-def stateless(mapped: StatelessStep, emit: Emit, watched: Callable[..., Any] | None = None) -> Emit:
-    """``on_item`` of an operator; what it raises says which item it was. ``watched``: checks its laws, too."""
+def stateless(mapped: StatelessStep, then: Put, watched: Callable[..., Any] | None = None) -> Put:
+    """``on_item`` of an operator; what it raises says which item it was. What it emits has the item's block and position.
+    ``watched``: checks its laws, too."""
     op = mapped.op
     on_item: Callable[..., Any] = watched or op.on_item
+    block = place = 0
 
-    def push(key: Any, value: Any) -> None:
+    def passed_on(key: Any, value: Any) -> None:
+        then(key, value, block, place)
+
+    emit = conforming_emit(op, mapped.stream, passed_on)
+
+    def put(key: Any, value: Any, end: int, position: int) -> None:
+        nonlocal block, place
+        block, place = end, position
         try:
             if (odd := on_item(key, value, emit)) is not None:
                 ran(op, "on_item", key, odd)
@@ -199,7 +206,7 @@ def stateless(mapped: StatelessStep, emit: Emit, watched: Callable[..., Any] | N
         except Exception as error:
             raise operator_failure(op, "on_item", f"item ({key!r}, {value!r})", error) from error
 
-    return push
+    return put
 
 
 def _all_at_once(
