@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from tests.grammar.flows import SIZES, Deployment, judge_flow
 from tests.grammar.judging import Gives, Tally, judge
 from tests.grammar.mutations import MUTATIONS
 from tests.grammar.writer import GRAMMARS, Text, reachable, texts
+from tracetypes.compiler.runtime.ordered_machine import MachineLoop
 
 PHASES = (Phase.generate, Phase.target, Phase.shrink)
 
@@ -119,11 +122,46 @@ def test_dataflows(request: pytest.FixtureRequest) -> None:
     assert min(tally.reductions.values()) >= 5, tally.reductions
 
 
+def run_ordered(tally: Tally, count: int, *, machine: bool, depth: int = 4) -> Tally:
+    """Judge so many dataflows with an ordered operator."""
+
+    @many(count)
+    @given(texts("ordered_flow", depth=depth, choices=480), DEPLOYMENTS)
+    def judged(text: Text, how: Deployment) -> None:
+        with tally.watching():
+            judge_flow(text, attrs.evolve(how, machine=machine), tally)
+
+    judged()
+    return tally
+
+
+@pytest.mark.parametrize(("machine", "count"), [(False, 120), (True, 60)], ids=["columns", "machine"])
+def test_ordered_dataflows(
+    machine: bool, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops = set[int]()
+    if machine:
+        pytest.importorskip("numba")
+        run = MachineLoop.run
+
+        def counted(self: MachineLoop, *args: Any) -> Any:
+            loops.add(id(self.ordered))
+            return run(self, *args)
+
+        monkeypatch.setattr(MachineLoop, "run", counted)
+    tally = run_ordered(Tally(), count, machine=machine)
+    assert len(loops) >= 3 if machine else not loops
+    tell(request, tally)
+    assert tally.traced >= 0.4 * tally.programs, tally.refused.most_common(20)
+    assert tally.emitting >= 0.5 * tally.programs
+
+
 def test_every_production_is_reachable() -> None:
     """From what the tests begin with."""
     starts = {(start, grammar) for start, grammar, *_ in KINDS}
     found = set[tuple[str, str]]().union(
-        *(reachable(grammar, start) for start, grammar in starts), reachable("python", "flow")
+        *(reachable(grammar, start) for start, grammar in starts),
+        *(reachable("python", start) for start in ("flow", "ordered_flow")),
     )
     assert found == {(name, text) for name, options in GRAMMARS["odd"].items() for text in options}
 

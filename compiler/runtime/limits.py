@@ -7,8 +7,8 @@ __all__ = ["AHEAD", "BATCH", "COMPILED", "FEW", "FLUSH", "MANY", "PAUSE", "PIECE
 BATCH = 50_000
 """Items of one message at most."""
 
-COMPILED = 200_000
-"""Items of an operator from which it pays to compile it to machine code."""
+COMPILED = 1_000_000
+"""Items of an operator, in this process, from which it pays to compile it to machine code."""
 
 FLUSH = 200_000
 """Rows after which what was collected is sent on, so that a large piece does not fill the memory."""

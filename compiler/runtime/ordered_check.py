@@ -73,7 +73,8 @@ class OrderedCheck:
             self.watch.take(repeat(key), values, ends)
         replay, raised, state = Replay(op, self.ordered, some), None, new
         try:
-            after = replay.key(old, key, list(zip(ends, values, strict=True)))
+            begins = ends[0] if values and taken.slots[code] < 0 else some[0] if some else 0
+            after = replay.key(old, key, list(zip(ends, values, strict=True)), begins)
             state = after if whole else new
         except CodedError:
             raise

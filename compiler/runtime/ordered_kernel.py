@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, final
+from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
@@ -81,6 +82,9 @@ class Taken:
     emitted: Emitted
 
 
+_rows: Final[WeakKeyDictionary[Ordered, int]] = WeakKeyDictionary()
+"""How many items all kernels of an operator have taken in this process."""
+
 SeenKeys = Callable[[OrderedItems, MarkerRuns, Taken], None]
 """Sees what keys have taken."""
 
@@ -92,7 +96,7 @@ class OrderedColumns:
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], ordered: Ordered, seen: SeenKeys | None = None) -> None:
         self.op, self.ordered, self.seen = op, ordered, seen
         self.states = OrderedStates(ordered)
-        self.rows, self.asked = 0, False
+        self.asked = False
         self.loop: MachineLoop | None = None
         self.refused = 0
         """How many states did not fit into columns."""
@@ -125,8 +129,7 @@ class OrderedColumns:
             self.states.change(state, taken.keys, taken.slots, taken.after)
         if self.ordered.forgets:
             self.states.forget(state, taken.slots)
-        out = taken.emitted
-        return OrderedItems(taken.keys, taken.number, out.codes, out.ends, out.values, items.start + 1)
+        return _items(taken, items.start + 1)
 
     def _taken(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
         keys, number, slots = items.keys, items.number, self.states.find(state, items.keys, items.number)
@@ -138,19 +141,19 @@ class OrderedColumns:
                 states = merged(self.ordered.state, parts, number + len(due))
                 keys = concat([(keys, number), (take(state.keys, due), len(due))]) if number else take(state.keys, due)
                 number, slots = number + len(due), np.concatenate([slots, due])
-        self.rows += items.count
+        _rows[self.ordered] = _rows.get(self.ordered, 0) + items.count
         if (machine := self._machine()) is not None:
             with suppress(Undefined):  # columns, or Python, find out where
-                after, codes, ends, values = machine(items, markers, keys, number, states)
+                after, codes, ends, values = machine(items, markers, keys, first_markers(items, slots), states)
                 after = settled(self.ordered.state, after, number)
                 return Taken(keys, number, slots, states, after, Emitted(codes, ends, values))
-        steps = _Steps(self.op, self.ordered, items, markers, keys, number, states)
+        steps = _Steps(self.op, self.ordered, items, markers, keys, first_markers(items, slots), states)
         steps.run()
         return Taken(keys, number, slots, states, steps.states, steps.emitted())
 
     def _machine(self) -> Callable[..., Any] | None:
         """The loop in machine code, once it is ready. It is compiled beside the first rows, where so many come that it pays."""
-        if self.rows < limits.COMPILED or not available():
+        if _rows.get(self.ordered, 0) < limits.COMPILED or not available():
             return None
         if not self.asked:
             self.asked, self.loop = True, machine_loop(self.ordered)
@@ -170,6 +173,26 @@ class OrderedColumns:
         some = state.of_keys(rows)
         times = due_times(self.ordered, some.states, inputs_of({"key": some.keys}), len(rows))
         return rows[times <= markers[-1]]
+
+
+def _items(taken: Taken, start: int) -> OrderedItems:
+    """What was emitted, of the keys that have emitted something."""
+    keys, number, out = taken.keys, taken.number, taken.emitted
+    new = np.ones(len(out.codes), np.bool_)
+    new[1:] = out.codes[1:] != out.codes[:-1]
+    some = out.codes[new]
+    if len(some) < number:
+        return OrderedItems(take(keys, some), len(some), np.cumsum(new) - 1, out.ends, out.values, start)
+    return OrderedItems(keys, number, out.codes, out.ends, out.values, start)
+
+
+def first_markers(items: OrderedItems, slots: Any) -> Any:
+    """The time (int64) from which each key takes markers: a key to come begins with its first item. ``slots``: as in
+    :class:`Taken`."""
+    first = np.full(len(slots), np.iinfo(np.int64).min)
+    new = np.flatnonzero(slots < 0)
+    first[new] = items.ends[items.starts[new]]
+    return first
 
 
 def due_times(ordered: Ordered, states: Columns, rest: Inputs, count: int) -> Any:
@@ -219,11 +242,13 @@ class _Steps:
         items: OrderedItems,
         markers: MarkerRuns,
         keys: Columns,
-        number: int,
+        first: Any,
         states: Columns,
     ) -> None:
+        """``first``: the :func:`first_markers`."""
+        number = len(first)
         self.op, self.ordered, self.items, self.markers = op, ordered, items, markers
-        self.keys, self.number, self.states = keys, number, states
+        self.keys, self.number, self.states, self.passed = keys, number, states, first
         self.codes: list[Any] = []
         self.ends: list[Any] = []
         self.values: list[tuple[Columns, int]] = []
@@ -317,7 +342,7 @@ class _Steps:
     def _items_and_markers(self) -> None:
         """At each turn a key takes its next item, or a marker that lies before that."""
         following = _Following(self.markers)
-        passed = np.full(self.number, np.iinfo(np.int64).min)
+        passed = self.passed
         active = np.arange(self.number)
         ends = np.append(self.items.ends, NEVER)
         while len(active) >= limits.MANY:
@@ -347,7 +372,7 @@ class _Steps:
             kept = np.ones(self.number, np.bool_)
             kept[active] = False
             left = np.flatnonzero(kept)
-            states = self._one_by_one(take(self.states, active), active, passed[active].tolist())
+            states = self._one_by_one(take(self.states, active), active)
             self.states = merged(self.ordered.state, [(states, active), (take(self.states, left), left)], self.number)
 
     def _times(self, states: Columns, keys: Any) -> Any:
@@ -359,22 +384,22 @@ class _Steps:
 
     # ------------------------------------------------------------------------------------------------ in Python
 
-    def _one_by_one(self, states: Columns, keys: Any, passed: Sequence[int] = ()) -> Columns:
-        """Some keys take what is left to them in Python; their states afterwards. ``passed``: behind which time each has to
-        take markers. Raises :class:`Undefined` for whatever the sequential algorithm refuses, which says it."""
+    def _one_by_one(self, states: Columns, keys: Any) -> Columns:
+        """Some keys take what is left to them in Python; their states afterwards. Raises :class:`Undefined` for whatever the
+        sequential algorithm refuses, which says it."""
         rows = np.concatenate([np.arange(self.next[key], self.behind[key]) for key in keys.tolist()])
         values = iter(values_of(take(self.items.values, rows), len(rows)))
         ends = iter(self.items.ends[rows].tolist())
         counts = (self.behind[keys] - self.next[keys]).tolist()
         names, olds = values_of(take(self.keys, keys), len(keys)), objects_of(self.ordered.state, states, len(keys))
-        replay = Replay(self.op, self.ordered, self.markers)
+        replay, passed = Replay(self.op, self.ordered, self.markers), self.passed[keys].tolist()
         news: list[Any] = []
         codes: list[int] = []
         try:
             for at, (code, key, state, count) in enumerate(zip(keys.tolist(), names, olds, counts, strict=True)):
                 done = len(replay.values)
                 pairs = [(next(ends), next(values)) for _ in range(count)]
-                news.append(replay.key(state, key, pairs, passed[at] if passed else None))
+                news.append(replay.key(state, key, pairs, passed[at]))
                 codes += [code] * (len(replay.values) - done)
         except Exception:
             raise Undefined(0) from None
@@ -397,16 +422,15 @@ class Replay:
         self.values: list[Any] = []
         self.ends: list[int] = []
 
-    def key(self, state: Any, key: Any, items: Sequence[tuple[int, Any]], passed: int | None = None) -> Any:
+    def key(self, state: Any, key: Any, items: Sequence[tuple[int, Any]], passed: int) -> Any:
         """A key takes items, each with the end of its block, and markers from a time on; its state afterwards."""
-        op, emit, returned = self.op, self._emit, self.types.returned
-        start = self.markers[0] if self.marks and passed is None else passed
+        op, emit, returned, start = self.op, self._emit, self.types.returned, passed
         for end, value in items:
             if self.marks:
-                state, start = self._up_to(state, key, start, end)  # type: ignore[arg-type]
+                state, start = self._up_to(state, key, start, end)
             self.end = end
             state = returned("on_item", key, op.on_item(state, key, value, emit))
-        return self._up_to(state, key, start, NEVER)[0] if self.marks else state  # type: ignore[arg-type]
+        return self._up_to(state, key, start, NEVER)[0] if self.marks else state
 
     def _up_to(self, state: Any, key: Any, start: int, end: int) -> tuple[Any, int]:
         """A key takes the markers from ``start`` on, before ``end``."""

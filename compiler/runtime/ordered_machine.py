@@ -158,6 +158,13 @@ class MachineLoop:
                 "        if i < 0:",
                 "            i = starts[k]",
                 "            m = int64(0)",
+                "            high = markers",
+                "            while m < high:",
+                "                middle = (m + high) // 2",
+                "                if marks[middle] < first[k]:",
+                "                    m = middle + 1",
+                "                else:",
+                "                    high = middle",
                 "        stop = starts[k + 1]",
                 *load,
                 "        while True:",
@@ -376,7 +383,7 @@ class MachineLoop:
     def _named(self) -> Iterator[tuple[str, str]]:
         """The arguments and their types."""
         yield from (("number", "int64"), ("starts", "const int64*"), ("ends", "const int64*"), ("at", "int64*"))
-        yield from (("markers", "int64"), ("marks", "const int64*"), ("cap", "int64"))
+        yield from (("first", "const int64*"), ("markers", "int64"), ("marks", "const int64*"), ("cap", "int64"))
         yield from (("code", "int64*"), ("until", "int64*"))
         for one in self.state.scalars:
             yield _name("s", one.path) + "_", _type_of(one.kind) + "*"
@@ -404,11 +411,11 @@ class MachineLoop:
     # --------------------------------------------------------------------------------------------------- run
 
     def run(
-        self, function: MachineFunction, items: OrderedItems, markers: MarkerRuns, keys: Columns, number: int, states: Columns
+        self, function: MachineFunction, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
     ) -> tuple[Columns, Any, Any, Columns]:
-        """Take items and markers. Gives the states afterwards, and of each emission the key (int64), the end of its block (int64)
-        and its value. Raises :class:`Undefined`."""
-        marks = np.zeros(0, np.int64)
+        """Take items and markers. ``first``: the time (int64) from which each key takes markers. Gives the states afterwards, and
+        of each emission the key (int64), the end of its block (int64) and its value. Raises :class:`Undefined`."""
+        number, marks = len(first), np.zeros(0, np.int64)
         if self.ordered.on_marker is not None:
             if len(markers) > MARKERS:
                 raise Undefined(0)
@@ -428,9 +435,8 @@ class MachineLoop:
             code, until = np.empty(cap, np.int64), np.empty(cap, np.int64)
             outs = [np.empty(cap, _dtype(one.kind)) for one in self.out.scalars]
             gates = [np.empty(cap, np.uint8) for _ in self.out.flags]
-            why = function(
-                number, starts, items.ends, at, len(marks), marks, cap, code, until, *scalars, *flags, *outs, *gates, *columns
-            )
+            arrays = *scalars, *flags, *outs, *gates, *columns
+            why = function(number, starts, items.ends, at, first, len(marks), marks, cap, code, until, *arrays)
             if why == NO_VALUE:
                 raise Undefined(0)
             count = int(at[3])

@@ -139,7 +139,7 @@ class Sample:
 
     read: Mapping[tuple[str | int, ...], list[Any]]
     unread: Any = None
-    """Stands for fields that were not read; None: they are missing."""
+    """Stands for fields that were not read; None: :data:`NOTHING`."""
 
     def arguments(self, schema: Schema, path: tuple[str | int, ...], count: int) -> list[Any]:
         """The argument of each row, without the fields that were not read."""
@@ -171,11 +171,8 @@ class Sample:
 
 
 def _records(cls: type[Any], parts: Mapping[str, list[Any] | None], count: int, unread: Any) -> list[Any]:
-    """Records from their fields. ``unread``: stands for those that were not read; None: they are missing."""
-    read = {name: part for name, part in parts.items() if part is not None}
-    # A class of attrs has nothing in place of a missing field; a dataclass may have its default, and a tuple has no gaps.
-    if unread is not None or not attrs.has(cls):
-        filler = NOTHING if unread is None else unread
-        read = {name: [filler] * count if part is None else part for name, part in parts.items()}
-    names = tuple(read)
-    return builder(cls, names)(list(read.values())) if names else [made_of(cls, ())(()) for _ in range(count)]
+    """Records from their fields. ``unread``: stands for those that were not read. They are there, since a copy with other fields
+    (``attrs.evolve``) copies them."""
+    filler = NOTHING if unread is None else unread
+    whole = [[filler] * count if part is None else part for part in parts.values()]
+    return builder(cls, tuple(parts))(whole) if parts else [made_of(cls, ())(()) for _ in range(count)]

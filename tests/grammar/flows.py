@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
@@ -17,11 +17,12 @@ from tests.grammar.prelude import Row
 from tests.grammar.table import rows_of
 from tests.grammar.writer import Text
 from tests.programs import plain
-from tracetypes import Dataflow, U, check, every, interpret_rows
+from tracetypes import Dataflow, U, check, every, interpret_rows, sort
 from tracetypes.compiler.analysis.monoids import Part
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.groups import Groups
+from tracetypes.compiler.columns.machine.compilation import Compilation
 from tracetypes.compiler.plan.plan import Plan, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
@@ -31,6 +32,7 @@ from tracetypes.compiler.runtime.partial_aggregation import reduce_part
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.conformance import conformer, key_conformer, key_problem
 from tracetypes.errors import TraceTypesError
+from tracetypes.nodes import Sort
 from tracetypes.records import Optional
 from tracetypes.schemas import schema_of
 from tracetypes.trace import Element, Item, Trace
@@ -60,6 +62,7 @@ class Deployment:
     sorted: bool
     delay: int
     verify: int
+    machine: bool = False
 
 
 @contextmanager
@@ -93,6 +96,21 @@ def _reductions(found: set[tuple[str, str]]) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _compiled(machine: bool) -> Iterator[None]:
+    """Machine code is there from the first item on, where an operator has it."""
+
+    def wait(self: Compilation) -> None:
+        start(self)
+        assert self._thread is not None
+        self._thread.join()
+        assert self.problem is None, self.problem
+
+    start = Compilation.start
+    with mock.patch.object(Compilation, "start", wait) if machine else nullcontext():
+        yield
+
+
 _fits: Final = conformer(ROW)
 
 
@@ -101,6 +119,8 @@ def _taken(module: ModuleType, row: Row) -> bool:
     fit_key = key_conformer(schema_of(module.KEY))
     try:
         module.time(row)
+        if not hasattr(module, "Keyed"):
+            return key_problem(schema_of(module.KEY), fit_key(module.key(row))) is None
         items: list[Any] = [(module.key(row), row)]
         if module.EACH is not None:
             items.clear()
@@ -123,6 +143,9 @@ def _flow(module: ModuleType, source_key: Any, how: Deployment) -> Dataflow:
     flow = Dataflow("program")
     markers = every(seconds=10, time=module.time, delay=how.delay)
     rows = flow.source("rows", U[source_key, Row], key=module.key, markers=markers)
+    if not hasattr(module, "Keyed"):
+        flow.sink("out", rows.through(sort(by=module.time)).through(module.Ordered()))
+        return flow
     stream: Any = rows if module.EACH is None else rows.through(module.EACH)
     flow.sink("out", stream.through(module.Keyed()))
     return flow
@@ -150,7 +173,8 @@ def judge_flow(text: Text, how: Deployment, tally: Tally) -> None:
         tally.refused.update(refused)
         tally.traced += not refused
         reductions = set[tuple[str, str]]()
-        with _set(SIZES[how.sizes]), _reductions(reductions):
+        sizes = SIZES[how.sizes] | ({"COMPILED": 0} if how.machine else {})
+        with _set(sizes), _reductions(reductions), _compiled(how.machine):
             try:
                 found = simulate(compiled, {"rows": rows}, seed=how.seed, steps=6).trace
             except TraceTypesError:
@@ -179,8 +203,9 @@ def _refused(compiled: Plan) -> Iterator[str]:
                     yield str(mapped.traced.reason)
                     return
         for step in stage.steps:
-            if isinstance(step.keyed, Opaque):
-                yield str(step.keyed.reason)
+            reason = step.place if isinstance(step.node, Sort) else step.ordered if stage.gives.ordered else step.keyed
+            if isinstance(reason, Opaque):
+                yield str(reason.reason)
                 return
 
 

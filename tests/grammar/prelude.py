@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit
+from tracetypes import UNIT, ExactSum, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, Unit
 from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.records import INT_MAX, INT_MIN
 
@@ -57,6 +57,7 @@ __all__ = [
     "Loose",
     "Mapping",
     "Marker",
+    "OpKeyedOrdered",
     "OpKeyedUnordered",
     "OpStateless",
     "Out",
