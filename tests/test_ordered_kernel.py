@@ -107,6 +107,23 @@ class Alarm(OpKeyedOrdered[str, Reading, str, tuple[int, str] | None]):
         return passed + 1, note
 
 
+@attrs.frozen
+class Gaps(OpKeyedOrdered[str, Reading, Reading, Reading | None]):
+    """As the README's FillGaps."""
+
+    def initial_state(self) -> Reading | None:
+        return None
+
+    def on_item(self, state: Reading | None, key: str, value: Reading, emit: EmitValue[Reading]) -> Reading | None:
+        if state is None:
+            emit(value)
+            return value
+        gap = value.ts - state.ts
+        for n in range(1, gap + 1):
+            emit(Reading(key, state.ts + n, state.x + n * (value.x - state.x) / gap, n, state.note))
+        return value
+
+
 OPERATORS: dict[str, Callable[[], Any]] = {
     "diff": lambda: diff(lambda r: r.x),
     "session": lambda: session(count(), gap=4, time=lambda r: r.ts),
@@ -117,6 +134,7 @@ OPERATORS: dict[str, Callable[[], Any]] = {
     "rises": Rises,
     "changes": Changes,
     "alarm": Alarm,
+    "gaps": Gaps,
 }
 
 CHAINS: dict[str, tuple[Callable[[], Any], ...]] = {

@@ -8,7 +8,7 @@ batch in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -21,11 +21,13 @@ from tracetypes.compiler.columns.column import (
     merged_columns,
 )
 from tracetypes.compiler.columns.expressions import Rows, Run
-from tracetypes.compiler.columns.generated import Reached
+from tracetypes.compiler.columns.turns import Reached, Turns, in_order, turns_of
 from tracetypes.compiler.tracing.expr import (
     Branch,
+    Emission,
     Input,
     Leaf,
+    Loop,
     Tree,
     Value,
 )
@@ -39,9 +41,9 @@ _NOTHING: Final = Column(None, None)
 @final
 @attrs.frozen(eq=False)
 class Emissions:
-    """The emissions of one call of ``emit``. ``rows``: int64, the rows that reached the call, ascending; None for all.
-    ``number``: which emission of its row it is. The columns are as long as ``rows``; ``key`` is
-    that of None where values alone are emitted."""
+    """The emissions of one call of ``emit``, or of one loop. ``rows``: int64, the rows that reached it, ascending, in a loop once
+    for each emission; None for all. ``number``: which call or loop of its row it is. The columns are as long as ``rows``, and
+    in the order of the emissions of a row; ``key`` is that of None where values alone are emitted."""
 
     rows: Any
     number: int
@@ -87,17 +89,7 @@ def interpreted(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ra
         run = Run(inputs)
         rows, leaves = Rows(run, count, None, None, None), list[tuple[Leaf, Rows]]()
         _walk(tree, rows, leaves)
-        reached: list[Reached] = []
-        for leaf, part in leaves:
-            if not part.count:
-                continue
-            if leaf.raises:
-                run.undefined(part.number(0))
-                continue
-            pairs = [
-                (_NOTHING if one.key is None else part.columns(one.key), part.columns(one.value)) for one in leaf.emissions
-            ]
-            reached.append((leaf, part, pairs, None if leaf.result is None else part.columns(leaf.result)))
+        reached = _reached(leaves)
         if count:
             learn(tree, rows.inputs)
         run.settle()
@@ -107,13 +99,45 @@ def interpreted(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ra
     return _ran(reached, count)
 
 
+def _reached(leaves: Sequence[tuple[Leaf, Rows]]) -> list[Reached]:
+    """The columns of leaves."""
+    reached: list[Reached] = []
+    for leaf, rows in leaves:
+        if not rows.count:
+            continue
+        if leaf.raises:
+            rows.run.undefined(rows.number(0))
+            continue
+        emissions = [_emission(one, rows) for one in leaf.emissions]
+        reached.append((leaf, rows, emissions, None if leaf.result is None else rows.columns(leaf.result)))
+    return reached
+
+
+def _emission(one: Emission | Loop, rows: Rows) -> tuple[Columns, Columns] | Turns:
+    if isinstance(one, Emission):
+        return _NOTHING if one.key is None else rows.columns(one.key), rows.columns(one.value)
+    turns = turns_of(rows, one.turn, *map(rows.column, (one.start, one.stop, one.step)))
+    if turns.rows.count:
+        leaves = list[tuple[Leaf, Rows]]()
+        _walk(one.body, turns.rows, leaves)
+        turns.reached.extend(_reached(leaves))
+    return turns
+
+
+def _emitted(reached: Sequence[Reached]) -> Iterator[Emissions]:
+    for _, rows, emissions, _ in reached:
+        for number, one in enumerate(emissions):
+            if isinstance(one, Turns):
+                if (parts := in_order(one)) is not None:
+                    at, key, value = parts
+                    yield Emissions(at if rows.absolute is None else rows.absolute[at], number, key, value)
+            else:
+                yield Emissions(rows.absolute, number, *one)
+
+
 def _ran(reached: Sequence[Reached], count: int) -> Ran:
     """The results of a tree from those of its leaves."""
-    emissions = tuple(
-        Emissions(rows.absolute, number, key, value)
-        for _, rows, pairs, _ in reached
-        for number, (key, value) in enumerate(pairs)
-    )
+    emissions = tuple(_emitted(reached))
     if all(leaf.result is None for leaf, *_ in reached):
         return Ran(emissions, None)
     if len(reached) == 1:

@@ -34,10 +34,11 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
+from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant
 from tracetypes.compiler.columns.expressions import FORMS, Rows, Run
 from tracetypes.compiler.columns.operations import act_of
 from tracetypes.compiler.columns.pending_take import array_of
+from tracetypes.compiler.columns.turns import Reached, turns_of
 from tracetypes.compiler.tracing.expr import (
     Branch,
     Call,
@@ -46,6 +47,7 @@ from tracetypes.compiler.tracing.expr import (
     Input,
     Kind,
     Leaf,
+    Loop,
     Pack,
     Tree,
     Undefined,
@@ -55,10 +57,7 @@ from tracetypes.compiler.tracing.expr import (
 from tracetypes.compiler.tracing.operations.basic import IF
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, Timestamp
 
-__all__ = ["NO_PATHS", "Code", "Inputs", "Path", "Reached", "generated"]
-
-Reached: TypeAlias = tuple[Leaf, Rows, list[tuple[Columns, Columns]], Columns | None]
-"""A leaf with the rows that came to it, keys and values of its emissions, and its result."""
+__all__ = ["NO_PATHS", "Code", "Inputs", "Path", "generated"]
 
 Inputs: TypeAlias = Callable[[Input], Column]
 
@@ -114,6 +113,9 @@ def _nodes(tree: Tree) -> Iterator[Tree | Value]:
         yield from _nodes(tree.then)
         yield from _nodes(tree.otherwise)
         return
+    for one in tree.emissions:
+        if isinstance(one, Loop):
+            yield from _nodes(one.body)
     for value in _values(tree):
         yield from _parts(value)
 
@@ -128,10 +130,13 @@ def _emits_nothing(tree: Tree) -> bool:
 
 
 def _values(leaf: Leaf) -> Iterator[Value]:
-    for emission in leaf.emissions:
-        if emission.key is not None:
-            yield emission.key
-        yield emission.value
+    for one in leaf.emissions:
+        if isinstance(one, Loop):
+            yield from (one.start, one.stop, one.step)
+            continue
+        if one.key is not None:
+            yield one.key
+        yield one.value
     if leaf.result is not None:
         yield leaf.result
 
@@ -166,6 +171,7 @@ class _Writer:
             "ndarray": np.ndarray,
             "array_of": array_of,
             "where": np.where,
+            "turns_of": turns_of,
             "nothing": _NOTHING,
         }
         self.names: dict[Any, str] = {}
@@ -234,12 +240,7 @@ class _Body:
             mask = self.plain(condition)
         if mask is None or mask in self.ones:
             mask, column = None, self.column(condition)
-        below = {id(one) for side in (tree.then, tree.otherwise) for one in _nodes(side)}
-        shared = {at for at in self.computed if at in below}
-        for at in shared:
-            temporary, call = self.computed[at]
-            kind = writer.name("kind", bare_kind(call.kind))
-            self.lines.append(f"rows.known[{at}] = Column({kind}, {temporary})")
+        shared = self.shared_with(tree.then, tree.otherwise)
         then, otherwise = (writer.node(side, self.before | shared) for side in (tree.then, tree.otherwise))
         if tree.then is tree.otherwise:  # asked only whether it has a value
             return [*self.lines, f"return {then}(rows, n, leaves)"]
@@ -269,13 +270,35 @@ class _Body:
         """The end of a path."""
         if tree.raises:
             return ["return False"]
-        pairs = []
-        for emission in tree.emissions:
-            key = "nothing" if emission.key is None else self.columns_of(emission.key)
-            pairs.append(f"({key}, {self.columns_of(emission.value)})")
+        emissions = []
+        for one in tree.emissions:
+            if isinstance(one, Loop):
+                emissions.append(self.loop(one))
+                continue
+            key = "nothing" if one.key is None else self.columns_of(one.key)
+            emissions.append(f"({key}, {self.columns_of(one.value)})")
         result = "None" if tree.result is None else self.columns_of(tree.result)
-        whole = f"({self.writer.name('leaf', tree)}, rows, [{', '.join(pairs)}], {result})"
+        whole = f"({self.writer.name('leaf', tree)}, rows, [{', '.join(emissions)}], {result})"
         return [*self.lines, f"leaves.append({whole})", "return True"]
+
+    def loop(self, loop: Loop) -> str:
+        """The turns of a loop."""
+        bounds = ", ".join(self.column(bound) for bound in (loop.start, loop.stop, loop.step))
+        body = self.writer.node(loop.body, self.before | self.shared_with(loop.body))
+        turns = self.fresh("t")
+        self.lines.append(f"{turns} = turns_of(rows, {self.writer.name('input', loop.turn)}, {bounds})")
+        self.give_up(f"{turns}.rows.count and not {body}({turns}.rows, {turns}.rows.count, {turns}.reached)")
+        return turns
+
+    def shared_with(self, *trees: Tree) -> set[int]:
+        """What is computed here and used in these trees: they find it as columns of the rows."""
+        below = {id(one) for tree in trees for one in _nodes(tree)}
+        shared = {at for at in self.computed if at in below}
+        for at in shared:
+            temporary, call = self.computed[at]
+            kind = self.writer.name("kind", bare_kind(call.kind))
+            self.lines.append(f"rows.known[{at}] = Column({kind}, {temporary})")
+        return shared
 
     # ----------------------------------------------------------------------------------------------- values
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
-from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Loop, Pack, Tree, Value
 from tracetypes.compiler.tracing.operations import basic
 from tracetypes.records import Boolean, EnumOf, UnitValue
 
@@ -27,7 +27,7 @@ def _of_link(link: Link) -> int | None:
     for step in reversed(link.path):
         if isinstance(step.traced, Opaque):
             return None
-        keys = {id(one.key): one.key for leaf in _leaves(step.traced) for one in leaf.emissions if one.key is not None}
+        keys = {id(key): key for key in _keys(step.traced)}
         if not all(isinstance(key, Input) and key.path == ("key",) for key in keys.values()):
             return _sum(map(_of_value, keys.values()))
     leaf = link.leaf
@@ -49,6 +49,16 @@ def _leaves(tree: Tree) -> Iterator[Leaf]:
                 pending += [then, otherwise]
             case Leaf() as leaf:
                 yield leaf
+
+
+def _keys(tree: Tree) -> Iterator[Value]:
+    """The keys of the emissions of a tree."""
+    for leaf in _leaves(tree):
+        for one in leaf.emissions:
+            if isinstance(one, Loop):
+                yield from _keys(one.body)
+            elif one.key is not None:
+                yield one.key
 
 
 def _of_value(value: Value) -> int | None:

@@ -234,6 +234,8 @@ class MachineLoop:
         """Write emissions, and the new state."""
         emitted: list[tuple[list[tuple[str, str]], list[tuple[str, str]]]] = []
         for emission in leaf.emissions:
+            if not isinstance(emission, Emission):
+                raise NotMachine("a loop")
             emitted.append(self._assigned(writer, self.ordered.gives, emission.value, known))
         if leaf.result is None:
             raise NotMachine("no state")
@@ -494,8 +496,6 @@ def _most(tree: Tree) -> int:
     """The most emissions of a row."""
     if isinstance(tree, Branch):
         return max(_most(tree.then), _most(tree.otherwise))
-    if any(not isinstance(one, Emission) for one in tree.emissions):
-        raise NotMachine("a loop")
     return len(tree.emissions)
 
 

@@ -10,7 +10,7 @@ import attrs
 from tracetypes.compiler.columns.column import take_column
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.flows import Inputs
-from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Loop, Pack, Tree, Value
 from tracetypes.lookup_table import LookupTable
 from tracetypes.record_copies import builder, made_of
 from tracetypes.records import UNIT, Optional, Record, Schema, UnitValue
@@ -93,6 +93,7 @@ class Reads:
     def of(cls, tree: Tree) -> Reads:
         """The inputs that a tree reads."""
         inputs = {one.path: one for one in tree.touched}
+        turns = set[tuple[str | int, ...]]()
         asks, seen = False, set[int]()
         pending: list[Tree | Value | Expr] = [tree]
         while pending:
@@ -114,10 +115,14 @@ class Reads:
                         inputs[path] = one
                 case _:
                     for emission in getattr(one, "emissions", ()):
-                        pending += (emission.value,) if emission.key is None else (emission.key, emission.value)
+                        if isinstance(emission, Loop):
+                            turns.add(emission.turn.path)
+                            pending += (emission.start, emission.stop, emission.step, emission.body)
+                        else:
+                            pending += (emission.value,) if emission.key is None else (emission.key, emission.value)
                     if (result := getattr(one, "result", None)) is not None:
                         pending.append(result)
-        return cls(inputs, asks)
+        return cls({path: one for path, one in inputs.items() if path not in turns}, asks)
 
     def sample(self, inputs: Inputs, rows: Any) -> Sample:
         """The inputs of some rows."""

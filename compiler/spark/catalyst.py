@@ -189,7 +189,7 @@ class _Translation:
         if leaf.raises:
             return True
         undefined: Column | None = None
-        for emission in leaf.emissions:
+        for emission in self.calls(leaf):
             for value in (emission.key, emission.value):
                 if value is not None:
                     for part in _parts(value):
@@ -199,7 +199,14 @@ class _Translation:
     def first(self, leaf: Leaf, schema: Schema, *, keyed: bool) -> Column:
         if leaf.raises or not leaf.emissions:
             return F.lit(None).cast(_type(schema))
-        return self.part(leaf.emissions[0], schema, keyed=keyed)
+        return self.part(self.calls(leaf)[0], schema, keyed=keyed)
+
+    def calls(self, leaf: Leaf) -> list[Emission]:
+        """The emissions of a leaf without loops."""
+        calls = [one for one in leaf.emissions if isinstance(one, Emission)]
+        if len(calls) < len(leaf.emissions):
+            raise NotNative("a loop over a range of values")
+        return calls
 
     def part(self, emission: Emission, schema: Schema, *, keyed: bool) -> Column:
         value = emission.key if keyed else emission.value
@@ -209,7 +216,7 @@ class _Translation:
 
     def pairs(self, leaf: Leaf, key: Schema | None, value: Schema) -> Column:
         parts = []
-        for emission in () if leaf.raises else leaf.emissions:
+        for emission in () if leaf.raises else self.calls(leaf):
             fields = [] if key is None else [self.part(emission, key, keyed=True).alias("key")]
             parts.append(F.struct(*fields, self.part(emission, value, keyed=False).alias("value")))
         names = ["value"] if key is None else ["key", "value"]

@@ -31,6 +31,7 @@ __all__ = [
     "Input",
     "Kind",
     "Leaf",
+    "Loop",
     "Pack",
     "Tree",
     "Undefined",
@@ -99,11 +100,24 @@ class Emission:
 
 @final
 @attrs.frozen(eq=False)
+class Loop:
+    """``for turn in range(start, stop, step)``: what ``body`` emits for each turn, in order. It has no result. ``step`` is a
+    constant that is not 0, or undefined where it is. Only the body reads ``turn``, whose path is ``("turn", number)``."""
+
+    start: Expr
+    stop: Expr
+    step: Expr
+    turn: Input
+    body: Tree
+
+
+@final
+@attrs.frozen(eq=False)
 class Leaf:
     """The end of a path through an operator: its emissions, in order, and its result. ``raises``: the path ends in an
     exception (or in something that must run in Python); then nothing else counts."""
 
-    emissions: tuple[Emission, ...] = ()
+    emissions: tuple[Emission | Loop, ...] = ()
     result: Value | None = None
     raises: bool = False
     touched: tuple[Input, ...] = ()
@@ -145,11 +159,27 @@ def run(tree: Tree, inputs: Callable[[Input], Any]) -> tuple[list[tuple[Any, Any
         tree = tree.then if _evaluate(tree.condition, inputs, results) else tree.otherwise
     if tree.raises:
         raise Undefined("the path ends in an exception")
-    emitted = [
-        (None if one.key is None else _evaluate(one.key, inputs, results), _evaluate(one.value, inputs, results))
-        for one in tree.emissions
-    ]
+    emitted: list[tuple[Any, Any]] = []
+    for one in tree.emissions:
+        if isinstance(one, Loop):
+            for turn in _turns(one, inputs, results):
+                emitted += run(one.body, _within(one.turn, turn, inputs))[0]
+        else:
+            key = None if one.key is None else _evaluate(one.key, inputs, results)
+            emitted.append((key, _evaluate(one.value, inputs, results)))
     return emitted, None if tree.result is None else _evaluate(tree.result, inputs, results)
+
+
+def _turns(loop: Loop, inputs: Callable[[Input], Any], results: dict[int, Any]) -> range:
+    start, stop, step = (_evaluate(one, inputs, results) for one in (loop.start, loop.stop, loop.step))
+    if step == 0:
+        raise Undefined("the step of a range is 0")
+    return range(start, stop, step)
+
+
+def _within(turn: Input, number: int, inputs: Callable[[Input], Any]) -> Callable[[Input], Any]:
+    """The inputs of the body of a loop, in one turn."""
+    return lambda one: number if one.path == turn.path else inputs(one)
 
 
 def _evaluate(value: Value, inputs: Callable[[Input], Any], results: dict[int, Any]) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tracetypes.compiler.tracing.function_source import NoSource
 from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
 
-__all__ = ["TRACER", "ExpressionRewriter", "parameters", "places"]
+__all__ = ["TRACER", "ExpressionRewriter", "bound_names", "own_nodes", "parameters", "places"]
 
 TRACER: Final = "__tracer__"
 """The global by which rewritten code calls its tracer."""
@@ -75,6 +76,38 @@ def _has(node: ast.AST, *kinds: type[ast.AST]) -> bool:
     return any(isinstance(part, kinds) for part in ast.walk(node))
 
 
+def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a function's statements, without what other scopes contain: functions and comprehensions inside."""
+    pending = list(body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            pending += [one for one in ast.walk(node) if isinstance(one, ast.NamedExpr)]
+            continue
+        pending += ast.iter_child_nodes(node)
+
+
+def bound_names(body: Sequence[ast.AST]) -> set[str]:
+    """The variables that statements of a function assign or delete."""
+    names = set[str]()
+    for node in own_nodes(body):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case ast.alias(name=name, asname=as_name):
+                names.add(as_name or name.partition(".")[0])
+            case _:
+                pass
+    return names
+
+
 class ExpressionRewriter(ast.NodeTransformer):
     """``owner``: the class whose private names the function uses."""
 
@@ -82,6 +115,9 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.owner = owner
         self.first: str | None = None
         self.names = 0
+        self.loops: list[tuple[str, bool]] = []
+        """The loops around a statement, the innermost last: a variable that has what a ``for`` goes through, and whether it
+        is a ``for``."""
 
     def tracer(self, at: ast.AST, method: str, *args: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.expr:
         function = ast.Attribute(ast.Name(TRACER, ast.Load()), method, ast.Load())

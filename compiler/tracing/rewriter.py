@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tracetypes.compiler.tracing.expression_rewriter import ExpressionRewriter, places
+from tracetypes.compiler.tracing.expression_rewriter import ExpressionRewriter, bound_names, own_nodes, places
 from tracetypes.compiler.tracing.function_source import NoSource
 
 __all__ = ["INSIDE", "FunctionRewriter"]
@@ -48,7 +48,9 @@ class FunctionRewriter(ExpressionRewriter):
         return node
 
     def visit_While(self, node: ast.While) -> ast.stmt:
+        self.loops.append(("", False))
         self.generic_visit(node)
+        self.loops.pop()
         node.test = self.tracer(node, "truth", node.test)
         return node
 
@@ -59,13 +61,50 @@ class FunctionRewriter(ExpressionRewriter):
         """Whatever the exception: without ``try`` the path ends in one."""
         return ast.copy_location(ast.Expr(self.tracer(node, "raises")), node)
 
-    def visit_For(self, node: ast.For) -> ast.stmt:
-        iterable = self.tracer(node.iter, "iterate", self.visit(node.iter))
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        """The loop. A turn that stands for all others leaves what cannot be used in the variables that it assigns::
+
+            loop = TRACER.loop(iterable)
+            for n in loop:
+                if TRACER.turning(loop): total = TRACER.left("total")
+                total = ...
+            else:
+                if TRACER.turning(loop): n, total = TRACER.left("n"), TRACER.left("total")
+        """
+        loop = self.fresh("loop")
+        name = ast.Name(loop, ast.Load())
+        yields = ast.Constant(any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)))
+        before = ast.Assign([ast.Name(loop, ast.Store())], self.tracer(node.iter, "loop", self.visit(node.iter), yields))
+        iterable: ast.expr = name
         if isinstance(node.target, ast.Tuple | ast.List):
             iterable = self.tracer(node.iter, "unpacked", iterable, places(node.target))
+        at_target, in_body = bound_names([node.target]), bound_names(node.body)
+        self.loops.append((loop, True))
         body = [inner for one in node.body for inner in self.statements(one)]
+        self.loops.pop()
         otherwise = [inner for one in node.orelse for inner in self.statements(one)]
-        return ast.copy_location(ast.For(self.target(node.target), iterable, body, otherwise), node)
+        body = [*self.left_in(node, name, in_body - at_target), *body]
+        otherwise = [*self.left_in(node, name, at_target | in_body), *otherwise]
+        made = ast.For(self.target(node.target), iterable, body, otherwise)
+        return [ast.fix_missing_locations(ast.copy_location(one, node)) for one in (before, made)]
+
+    def left_in(self, node: ast.For, loop: ast.expr, names: set[str]) -> list[ast.stmt]:
+        """What a turn that stands for all others leaves in variables."""
+        left: list[ast.stmt] = [
+            ast.Assign([ast.Name(name, ast.Store())], self.tracer(node, "left", ast.Constant(name))) for name in sorted(names)
+        ]
+        return [ast.copy_location(ast.If(self.tracer(node, "turning", loop), left, []), node)] if left else []
+
+    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
+        return [self.leave(node, "break", [self.loops[-1][0]] if self.loops[-1][1] else []), node]
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        self.generic_visit(node)
+        return [self.leave(node, "return", [loop for loop, is_for in self.loops if is_for]), node]
+
+    def leave(self, node: ast.stmt, how: str, loops: list[str]) -> ast.stmt:
+        names = [ast.Name(loop, ast.Load()) for loop in loops]
+        return ast.copy_location(ast.Expr(self.tracer(node, "leave", ast.Constant(how), *names)) if names else ast.Pass(), node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         value = self.visit(node.value)
@@ -105,7 +144,9 @@ class FunctionRewriter(ExpressionRewriter):
         if node.decorator_list:
             raise NoSource("decorates a function", node.lineno)
         node.returns = None
+        outer, self.loops = self.loops, []
         node.body = [inner for one in node.body for inner in self.statements(one)]
+        self.loops = outer
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.stmt:
@@ -129,7 +170,7 @@ class FunctionRewriter(ExpressionRewriter):
 
     def visit_Match(self, node: ast.Match) -> list[ast.stmt]:
         """Conditions, one for each case."""
-        subject = self.fresh()
+        subject = self.fresh("case")
         cases: list[ast.stmt] = []
         for case in reversed(node.cases):
             captured: dict[str, str] = {}
@@ -143,19 +184,19 @@ class FunctionRewriter(ExpressionRewriter):
         assigned = ast.Assign([ast.Name(subject, ast.Store())], self.visit(node.subject))
         return [ast.fix_missing_locations(ast.copy_location(assigned, node)), *cases]
 
-    def fresh(self) -> str:
+    def fresh(self, prefix: str) -> str:
         """A name that no author uses."""
         self.names += 1
-        return f"__case_{self.names}__"
+        return f"__{prefix}_{self.names}__"
 
     def pattern(self, node: ast.pattern, value: ast.expr, captured: dict[str, str]) -> ast.expr:
         """Does it match? What it captures goes by names of its own, and to those of the author once all of it matches."""
 
         def keep(name: str, value: ast.expr) -> ast.expr:
-            return _kept(captured.setdefault(name, captured.get(name) or self.fresh()), value)
+            return _kept(captured.setdefault(name, captured.get(name) or self.fresh("case")), value)
 
         def parts(method: str, patterns: Sequence[ast.pattern], *how: ast.expr) -> ast.expr:
-            parts_name = self.fresh()
+            parts_name = self.fresh("case")
             parts_of = ast.NamedExpr(ast.Name(parts_name, ast.Store()), self.tracer(node, method, value, *how))
             tests: list[ast.expr] = [ast.Compare(parts_of, [ast.IsNot()], [ast.Constant(None)])]
             for at, inner in enumerate(patterns):

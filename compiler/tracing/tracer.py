@@ -14,17 +14,16 @@ method that cannot be traced raises :class:`Untraceable` with the reason and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal, TypeAlias, final
 
 import attrs
 
 from tracetypes.blame import Called
-from tracetypes.compiler.tracing.expr import Branch, Call, Leaf, Pack, Tree, Value
-from tracetypes.compiler.tracing.kinds import BOOLEAN
-from tracetypes.compiler.tracing.operations.basic import EQ
+from tracetypes.compiler.tracing.expr import Leaf, Tree
 from tracetypes.compiler.tracing.symbolic.calls import Tracer
-from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, Untraceable, reach
+from tracetypes.compiler.tracing.symbolic.exploration import explored
+from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, Untraceable
 from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,
@@ -102,13 +101,12 @@ class _Explorer:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int) -> None:
         self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
         self.tracer = Tracer(limit)
-        self.paths = 0
         self.first_exception: tuple[str, tuple[Called, ...]] | None = None
         self.returned = False
 
     def tree(self) -> Tree:
         try:
-            tree = self.explore(())
+            tree = self.explored()
             if not self.returned:
                 error, calls = self.first_exception or ("an exception", ())
                 raise Stop(f"always raises {error}", calls)
@@ -116,22 +114,18 @@ class _Explorer:
         except Stop as stop:
             raise Untraceable(stop.what, stop.calls) from None
 
-    def explore(self, forced: tuple[bool, ...]) -> Tree:
-        self.paths += 1
-        if self.paths > self.limit:
-            raise Stop(f"takes more than {self.limit} ways")
-        run, leaf = self.once(forced)
-        again, other = self.once(tuple(branch for _, branch in run.trail))
-        if [id(c) for c, _ in run.trail] != [id(c) for c, _ in again.trail] or not _same_leaf(leaf, other):
-            raise Stop("is not deterministic: two runs of the same path differ")
-        tree = self.guarded(run, leaf)
-        for at in reversed(range(len(forced), len(run.trail))):
-            before = tuple(branch for _, branch in run.trail[:at])
-            tree = Branch(run.trail[at][0], tree, self.explore((*before, False)))
-        return tree
+    def explored(self) -> Tree:
+        exploration = explored(self.tracer, self.once)
+        try:
+            next(exploration)
+        except StopIteration as end:
+            tree: Tree = end.value
+            return tree
+        raise TypeError("only a loop yields")
 
-    def once(self, forced: tuple[bool, ...]) -> tuple[TracePath, Leaf]:
+    def once(self, forced: tuple[bool, ...]) -> Generator[Any, None, tuple[TracePath, Leaf]]:
         """Run it, taking the decisions in ``forced`` and then the outcome True."""
+        yield from ()
         tracer = self.tracer
         run = tracer.run = TracePath(forced)
         leaf: Leaf | None = None
@@ -145,14 +139,13 @@ class _Explorer:
             result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
             leaf = Leaf(tuple(run.emissions), result)
         except Raised as raised:
-            self.first_exception = self.first_exception or ("an exception", tracer.calls(raised.__traceback__))
+            self.failed(run, "an exception", raised)
         except RecursionError:
             raise Stop("recurses too deep") from None
         except Exception as error:
             if any(name in str(error) for name in _STAND_INS):
                 raise Stop(f"needs a real value ({type(error).__name__})", tracer.calls(error.__traceback__)) from error
-            reason = f"{type(error).__name__}: {error}"
-            self.first_exception = self.first_exception or (reason, tracer.calls(error.__traceback__))
+            self.failed(run, f"{type(error).__name__}: {error}", error)
         finally:
             tracer.run = None
         if isinstance(run.ended, Stop):
@@ -160,40 +153,11 @@ class _Explorer:
         if leaf is None or run.ended is not None:
             return run, Leaf(raises=True)
         self.returned = True
-        if len(run.trail) < len(forced):
-            raise Stop("is not deterministic: two runs of the same path differ")
         return run, leaf
 
-    def guarded(self, run: TracePath, leaf: Leaf) -> Tree:
-        """What Python computed for nothing may still have raised: then the path must not give an answer."""
-        if leaf.raises or not run.partial:
-            return leaf
-        reached: set[int] = set()
-        for condition, _ in run.trail:
-            reach(condition, reached)
-        for emission in leaf.emissions:
-            if emission.key is not None:
-                reach(emission.key, reached)
-            reach(emission.value, reached)
-        if leaf.result is not None:
-            reach(leaf.result, reached)
-        tree: Tree = leaf
-        for expr in reversed(run.partial.values()):
-            if id(expr) not in reached:
-                reach(expr, reached)
-                tree = Branch(self.tracer.intern(Call(EQ, (expr, expr), BOOLEAN)), tree, tree)
-        return tree
-
-
-def _same_leaf(a: Leaf, b: Leaf) -> bool:
-    def same(x: Value | None, y: Value | None) -> bool:
-        if isinstance(x, Pack) and isinstance(y, Pack):
-            return x.cls is y.cls and len(x.parts) == len(y.parts) and all(map(same, x.parts, y.parts))
-        return x is y
-
-    return (
-        a.raises == b.raises
-        and len(a.emissions) == len(b.emissions)
-        and all(same(x.key, y.key) and same(x.value, y.value) for x, y in zip(a.emissions, b.emissions, strict=True))
-        and same(a.result, b.result)
-    )
+    def failed(self, run: TracePath, reason: str, error: BaseException) -> None:
+        """A path ends in an exception."""
+        calls = self.tracer.calls(error.__traceback__)
+        if self.tracer.run is not run:
+            raise Stop(f"raises {reason} in a loop over a range of values", calls)
+        self.first_exception = self.first_exception or (reason, calls)

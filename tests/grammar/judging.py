@@ -178,14 +178,14 @@ def _compare(
 
 def _emitted(ran: Any, count: int) -> list[Any]:
     """What each row emits, through the columns that travel. Raises ``Undefined`` for what is left to Python."""
-    emissions: list[dict[int, Any]] = [{} for _ in range(count)]
+    emissions: list[dict[int, list[Any]]] = [{} for _ in range(count)]
     for one in ran.emissions:
         at = range(count) if one.rows is None else one.rows.tolist()
         keys = from_array(STRING, to_arrow(STRING, fit(STRING, one.key), len(at)))
         values = from_array(OUT, to_arrow(OUT, fit(OUT, one.value), len(at)))
         for place, key, value in zip(at, keys, values, strict=True):
-            emissions[place][one.number] = (key, value)
-    return [[of_row[number] for number in range(len(of_row))] for of_row in emissions]
+            emissions[place].setdefault(one.number, []).append((key, value))
+    return [[pair for number in sorted(of_row) for pair in of_row[number]] for of_row in emissions]
 
 
 def _returned(ran: Any, count: int) -> list[Any]:

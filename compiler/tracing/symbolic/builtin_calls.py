@@ -253,6 +253,8 @@ class BuiltinCalls(Patterns):
             raise Undo
         if type(values) is not types.GeneratorType or not is_rewritten(values.gi_code):
             self.refuse("calls next")
+        if self.now.outside is not None:
+            self.refuse("calls next in a loop over a range of values")
         return self.settle(next(values, *default))
 
     def call_isnan(self, value: Any, /) -> Any:

@@ -8,7 +8,7 @@ import math
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NewType, final
 
 import attrs
@@ -33,7 +33,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     name_of_function,
     problem_of,
 )
-from tracetypes.compiler.tracing.symbolic.method_calls import MethodCalls
+from tracetypes.compiler.tracing.symbolic.loops import Loops
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -50,7 +50,7 @@ __all__ = ["Tracer"]
 
 
 @final
-class Tracer(MethodCalls):
+class Tracer(Loops):
     """What rewritten code calls, and what proxies do. Lives as long as one trace; ``run`` is the current path."""
 
     # ------------------------------------------------------------------------------------------------- calls
@@ -193,6 +193,8 @@ class Tracer(MethodCalls):
         """A builtin class that only stores, counts or goes through what it is called with."""
         if cls is slice:
             return slice(*args)
+        if cls is range and self.holds(args) and not keywords:
+            return self.range_of(args)
         if cls is dict and self.holds(args) and type(args[0]) is not dict:
             parts = [tuple(self.iterate(one)) for one in self.iterate(args[0])]
             args = (parts,)
@@ -204,13 +206,13 @@ class Tracer(MethodCalls):
             if any(self.holds(one) for arg in args for one in arg):
                 self.refuse("hashes a value")
         instance = cls(*args, **keywords)
-        return self.own(instance) if cls in (list, dict, set) else instance
+        return self.own(instance) if cls in (list, dict, set) or isa(instance, Iterator) else instance
 
     def call_builtin(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         owner, name = getattr(function, "__self__", None), function.__name__
         if owner is None or isa(owner, types.ModuleType | type):
             if function in (iter, reversed) and len(args) == 1:
-                return function(self.iterate(args[0]))
+                return self.own(function(self.iterate(args[0])))
             return self.call_constant(function, args, keywords)
         base: Any = next((cls for cls in CONTAINERS if isa(owner, cls)), None)
         if name in CHANGING.get(base, ()):

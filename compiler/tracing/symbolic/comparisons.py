@@ -18,6 +18,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
     TracedEmit,
     TracedMethod,
+    TracedRange,
     TracedSymbol,
     describe,
 )
@@ -36,7 +37,7 @@ class Comparisons(Arithmetic):
             answer = self.same(self.settle(a), self.settle(b))
             return answer if name == "Is" else self.negation(answer)
         if name in ("In", "NotIn"):
-            answer = self.contains(self.settle(a), self.settle(b))
+            answer = self.contains(self.settle(a), b if isa(b, TracedRange) else self.settle(b))
             return answer if name == "In" else self.negation(answer)
         a, b = self.settle(a), self.settle(b)
         function, turned = COMPARISONS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDuration,
     TracedMethod,
     TracedParts,
+    TracedRange,
     TracedSymbol,
     describe,
     word_of,
@@ -54,6 +56,12 @@ class Containers(Tables):
             return False if answer is None and self.kind(part) != STRING else answer
         if isa(whole, type({}.keys())):
             whole = whole.mapping
+        if isa(whole, TracedRange):
+            if whole._step != 1 if type(whole._step) is int else True:
+                self.refuse("uses in on a range of values with a step")
+            if self.kind(part) not in (BOOLEAN, INTEGER):
+                self.refuse(f"looks for {describe(part)} in a range of values")
+            return self.within(self.as_number(part, INTEGER), whole._start, whole._stop)
         if not self.holds(part):
             if not self.holds(whole) or type(whole) in (dict, set):
                 return part in whole
@@ -76,8 +84,13 @@ class Containers(Tables):
         if self.is_table(whole):
             return self.has(self.mapping(whole), part)
         if isa(whole, range) and whole.step == 1 and self.kind(part) == INTEGER:
-            return self.joined(True, self.compare("LtE", whole.start, part), self.compare("Lt", part, whole.stop))
+            return self.within(part, whole.start, whole.stop)
         self.refuse(f"uses in on {describe(whole)}")
+
+    def within(self, part: Any, start: Any, stop: Any) -> Any:
+        """``start <= part < stop``."""
+        first, second = self.compare("LtE", start, part), self.compare("Lt", part, stop)
+        return self.joined(True, first, second) if isa(first, TracedSymbol) else first and second
 
     def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
         answer: Any = False
@@ -214,7 +227,7 @@ class Containers(Tables):
             self.refuse(f"looks up {describe(index)} in {describe(whole)}")
         if self.holds(whole) and method not in (tuple.__getitem__, list.__getitem__, dict.__getitem__):
             self.refuse(f"takes an item of {describe(whole)}")
-        if hasattr(type(whole), "__missing__") and id(whole) not in self.now.owned:
+        if hasattr(type(whole), "__missing__") and (id(whole) not in self.now.owned or self.now.is_outside(whole)):
             self.refuse(f"looks up in a {type(whole).__name__}, which changes by that")
         part = self.seen(whole[index])
         return self.own(part) if type(whole) is list and isa(index, slice) else part
@@ -290,6 +303,8 @@ class Containers(Tables):
             raise Undo
         if id(value) not in self.now.owned:
             self.refuse(f"changes {describe(value)} that outlives the call")
+        if self.now.is_outside(value):
+            self.refuse(f"changes {describe(value)} in a loop over a range of values")
         return value
 
     def iterate(self, value: Any, names: int | None = None) -> Any:
@@ -303,8 +318,8 @@ class Containers(Tables):
             self.refuse(f"iterates over {describe(value)}")
         if isa(value, tuple | list) and any(isa(one, TracedDeferred) for one in value):
             return [self.seen(one) for one in value]
-        if self.now.trials and isa(value, Iterator):
-            raise Undo
+        if isa(value, Iterator):
+            self.begun(value)
         method = getattr(type(value), "__iter__", None)
         if self.holds(value) and method not in ITERATED and not isa(value, Iterator):
             if not isa(method, types.FunctionType):
@@ -313,6 +328,14 @@ class Containers(Tables):
             if not isa(value, types.GeneratorType):
                 self.refuse(f"iterates over {describe(value)}")
         return value
+
+    def begun(self, iterator: Any) -> None:
+        """An iterator is about to go on: on trial it must not, and in the turn of a loop it must have begun there."""
+        if self.now.trials:
+            raise Undo
+        is_new = isa(iterator, types.GeneratorType) and inspect.getgeneratorstate(iterator) == inspect.GEN_CREATED
+        if self.now.is_outside(iterator) and not is_new:
+            self.refuse("goes on with an iterator in a loop over a range of values")
 
     def unpack(self, value: Any, names: Sequence[Any]) -> Any:
         """What is assigned to names: True for a name, False for ``*name``, and a sequence for several names in one place."""

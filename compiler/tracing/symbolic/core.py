@@ -22,7 +22,9 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
     TracedDeferred,
     TracedEmit,
+    TracedLeft,
     TracedMethod,
+    TracedRange,
     TracedSymbol,
     describe,
     expr_of,
@@ -105,6 +107,10 @@ class Core(Expressions):
         if not isa(value, TracedDeferred):
             if isa(value, TracedMethod | TracedEmit):
                 self.refuse("uses a method without calling it")
+            if isa(value, TracedLeft):
+                self.refuse(f"keeps {value._name} of a turn for later, in a loop over a range of values")
+            if isa(value, TracedRange):
+                self.refuse("uses a range of values other than in a for")
             return value
         expr = value._expr
         if self.decide(self.intern(Call(IS_NULL, (expr,), BOOLEAN))):

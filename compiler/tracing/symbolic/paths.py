@@ -7,7 +7,7 @@ from typing import Any, final
 import attrs
 
 from tracetypes.blame import Called
-from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Pack, Value
+from tracetypes.compiler.tracing.expr import Call, Emission, Expr, Loop, Pack, Value
 from tracetypes.compiler.tracing.operations.basic import IF
 
 __all__ = ["Raised", "Stop", "TracePath", "Undo", "Untraceable", "isa", "reach"]
@@ -51,16 +51,30 @@ class TracePath:
     forced: tuple[bool, ...]
     trail: list[tuple[Expr, bool]] = attrs.Factory(list)
     known: dict[int, bool] = attrs.Factory(dict)
-    emissions: list[Emission] = attrs.Factory(list)
+    emissions: list[Emission | Loop] = attrs.Factory(list)
     partial: dict[int, Expr] = attrs.Factory(dict)
     """What was computed and may be undefined where Python raises, by identity."""
     owned: dict[int, Any] = attrs.Factory(dict)
     """Containers that the function made itself, by identity."""
+    outside: dict[int, Any] | None = None
+    """Those of them that were made before the turn of a loop which this path is; None if it is none."""
+    loops: int = 0
+    """How many loops over ranges of values have begun on the way."""
     trials: int = 0
     pure: bool = False
     """May trials call functions? They are declared to be pure, and are not evaluated again."""
     conditions: int = 0
     ended: BaseException | None = None
+
+    def turn(self, forced: tuple[bool, ...]) -> TracePath:
+        """One way through the body of a loop that is on this path."""
+        turn = TracePath(forced, known=dict(self.known), owned=dict(self.owned), outside=self.owned)
+        turn.loops, turn.pure, turn.conditions = self.loops, self.pure, self.conditions
+        return turn
+
+    def is_outside(self, value: Any) -> bool:
+        """Whether a container or iterator comes from outside of the turn of a loop which this path is."""
+        return self.outside is not None and (id(value) in self.outside or id(value) not in self.owned)
 
 
 def reach(value: Value, reached: set[int]) -> None:

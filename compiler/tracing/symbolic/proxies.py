@@ -18,8 +18,10 @@ __all__ = [
     "TracedDeferred",
     "TracedDuration",
     "TracedEmit",
+    "TracedLeft",
     "TracedMethod",
     "TracedParts",
+    "TracedRange",
     "TracedSymbol",
     "describe",
     "expr_of",
@@ -152,6 +154,26 @@ class TracedParts(Proxy):
 
 
 @final
+class TracedRange(Proxy):
+    """A ``range`` of which a bound or the step is not known: Integer symbols or ints."""
+
+    __slots__ = ("_start", "_step", "_stop")
+
+    def __init__(self, tracer: Observer, start: Any, stop: Any, step: Any) -> None:
+        self._tracer, self._start, self._stop, self._step = tracer, start, stop, step
+
+
+@final
+class TracedLeft(Proxy):
+    """What a turn of a loop over such a range has left in a variable, for another turn or what comes behind the loop."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, tracer: Observer, name: str) -> None:
+        self._tracer, self._name = tracer, name
+
+
+@final
 class TracedMethod:
     """A method of a symbol, not called yet. It can only be called: the tracer refuses everything else."""
 
@@ -203,6 +225,10 @@ def describe(value: Any) -> str:
         return "a timedelta"
     if isa(value, TracedParts):
         return "a list of text"
+    if isa(value, TracedRange):
+        return "a range of values"
+    if isa(value, TracedLeft):
+        return f"{value._name} as a turn of a loop over a range of values has left it"
     if isa(value, Proxy):
         return "a value"
     if isa(value, TracedMethod | TracedEmit):
