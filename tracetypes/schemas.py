@@ -9,6 +9,7 @@ import enum
 import types
 import typing
 from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -113,7 +114,9 @@ def _schema(annotation: Any, path: str, above: tuple[Any, ...]) -> Schema:
             return _enum(cls, path)
         if annotation in above or len(above) > _DEEPEST:
             raise _refuse(path, annotation, "it contains itself", "flatten the recursion into a list of records")
-        fields = _fields(cls, path)
+        fields = _KNOWN.get(cls)
+        if fields is None and (fields := _fields(cls, path)) is not None:
+            _KNOWN[cls] = fields
         if fields is not None:
             bound = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
             filled = [(name, _filled(hint, bound)) for name, hint in fields]
@@ -239,6 +242,10 @@ def _union(annotation: Any, args: tuple[Any, ...], path: str, above: tuple[Any, 
         raise _refuse(path, annotation, "two members are of one class", "wrap each member in a record of its own")
     one = OneOf(tuple(sorted(records, key=lambda r: (r.cls.__module__, r.cls.__qualname__))))
     return one if len(some) == len(args) else Optional(one)
+
+
+_KNOWN: Final = WeakKeyDictionary[type[Any], list[tuple[str, Any]]]()
+"""The fields of classes of records. A class that is refused is asked again: a name that it needs may be there then."""
 
 
 def _fields(cls: type[Any], path: str) -> list[tuple[str, Any]] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 import attrs
@@ -251,10 +252,23 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     name its types as :meth:`SelfDescribing.type_arguments` shall.
     """
     cls = type(instance)
-    arguments: dict[Any, Any] = {}
-    if (own := getattr(instance, "__orig_class__", None)) is not None:
-        arguments = dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+    own = getattr(instance, "__orig_class__", None)
     named = _named(instance) if isinstance(instance, SelfDescribing) else {}
+    if own is None and not named:
+        return _arguments_of_class(cls, base)
+    arguments = {} if own is None else dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+    return _arguments_of(cls, base, arguments, named)
+
+
+@cache
+def _arguments_of_class(cls: type[Any], base: type[Any]) -> tuple[Any, ...]:
+    """The arguments that a generic ``base`` has in a class whose instances say nothing of their own."""
+    return _arguments_of(cls, base, {}, {})
+
+
+def _arguments_of(cls: type[Any], base: type[Any], arguments: dict[Any, Any], named: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments that a generic ``base`` has in a class. ``arguments``: those of the class, by parameter. ``named``: those
+    that an instance names itself."""
     pending: list[tuple[Any, dict[Any, Any]]] = [(cls, arguments)]
     while pending:
         at, bound = pending.pop()

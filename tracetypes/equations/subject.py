@@ -117,18 +117,17 @@ class Subject:
     """Floats that were added up in another order are equal."""
     largest: float = 0.0
     """The largest number among the items, where it rounds."""
+    template: type[Any] = attrs.field(
+        init=False, default=attrs.Factory(lambda self: next(t for t in TEMPLATES if isinstance(self.op, t)), takes_self=True)
+    )
 
     @property
     def name(self) -> str:
         return type(self.op).__name__
 
-    @property
-    def template(self) -> type[Any]:
-        return next(t for t in TEMPLATES if isinstance(self.op, t))
-
-    def parameters(self, method: str) -> list[str]:
+    def parameters(self, method: str) -> tuple[str, ...]:
         """Parameters of a method in its template, without ``self`` and ``emit``."""
-        return [name for name in _parameters(getattr(self.template, method)) if name != "emit"]
+        return _arguments(self.template, method)
 
     def run(self, stream: Iterable[Element], op: Any = None) -> Elements:
         """What the interpreter, which is the definition, makes of a stream in a fresh process."""
@@ -189,6 +188,11 @@ class Subject:
     def combine(self, a: Any, b: Any) -> Any:
         """``combine``, on copies."""
         return call_operator(self.op, "combine", f"a = {show(a)}, b = {show(b)}", self.op.combine, *copied([a]), *copied([b]))
+
+
+@cache
+def _arguments(template: type[Any], method: str) -> tuple[str, ...]:
+    return tuple(name for name in _parameters(getattr(template, method)) if name != "emit")
 
 
 @cache
