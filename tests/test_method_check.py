@@ -284,6 +284,10 @@ def compares(key: Any, row: Any) -> Any:
     row.number > 3  # noqa: B015
 
 
+def forgets(row: Any) -> Any:
+    row.number + 1
+
+
 def reads_late(row: Any) -> Any:
     return row.number if row.number else row.late
 
@@ -303,6 +307,16 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "sort of what is not there": (lambda: sort(by=lambda r: r.time), "TT123", "by reads Row.time"),
     "sort by nothing": (lambda: sort(by=lambda r: None), "TT131", "by returns nothing on any path, so its result is None"),
     "predicate": (lambda: ts.filter(compares), "TT131", "filter: predicate returns nothing on any path, so its result is None"),
+    "sum of nothing": (
+        lambda: ts.aggregate(ts.sum(forgets, to=int)),
+        "TT131",
+        "sum: of returns nothing on any path, so its result is None",
+    ),
+    "the most by nothing": (
+        lambda: ts.aggregate(ts.top(2, by=forgets)),
+        "TT131",
+        "top: by returns nothing on any path, so its result is None",
+    ),
     "generator": (lambda: ts.map_values(walks, to=int), "TT131", "map_values: function is a generator"),
 }
 
@@ -366,6 +380,27 @@ def test_functions_that_are_right(op: Callable[[], Any]) -> None:
 
 def test_a_field_of_an_operator_of_authors_is_checked_too() -> None:
     assert codes(Scaled(lambda r: r.y)) == ["TT123"]
+
+
+@attrs.frozen
+class Watched(OpStateless[str, V, str, V], Generic[V]):
+    look: Callable[[V], Any]
+
+    def on_item(self, key: str, value: V, emit: Any) -> None:
+        self.look(value)
+        emit(key, value)
+
+
+def test_a_function_of_authors_may_return_nothing_where_its_type_says_nothing() -> None:
+    assert codes(Watched(forgets)) == []
+
+
+def test_TT131_the_sender_of_a_row() -> None:
+    flow = Dataflow("test")
+    marks = every(seconds=1, time=lambda r: r.ts, per=forgets)
+    flow.sink("out", flow.source("in", U[str, Row], key=lambda r: str(r.number), markers=marks))
+    (one,) = violations(flow)
+    assert (one.code, one.found) == ("TT131", "per returns nothing on any path, so its result is None")
 
 
 def test_TT132_functions_of_a_source() -> None:

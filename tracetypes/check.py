@@ -25,7 +25,7 @@ from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Viol
 from tracetypes.formats import Csv, Layout, TextLines
 from tracetypes.gate_check import gate_problems, model_problems
 from tracetypes.graph import DISPLAY, Dataflow, Stream
-from tracetypes.markers import InBand, Time
+from tracetypes.markers import EventTime, InBand, Time
 from tracetypes.method_check import Fault, faults, function_faults
 from tracetypes.nodes import (
     ROW_POSITION,
@@ -381,7 +381,7 @@ class _Checker:
     def functions(self, node: Source | Sort | Gate, edge: EdgeType) -> None:
         """Check the functions of values that a node was given, for code that mypy never saw."""
         for name, function, returns in _of_a_value(node, edge):
-            for fault in function_faults(name, function, [edge.value], returns):
+            for fault in function_faults(name, function, [edge.value], returns, used=True):
                 self.blame(node, fault)
 
     def blame(self, node: Node, fault: Fault) -> None:
@@ -740,6 +740,8 @@ def _of_a_value(node: Source | Sort | Gate, edge: EdgeType) -> Iterator[tuple[st
             if isinstance(node.markers, InBand):
                 yield "is_marker", node.markers.is_marker, bool
             yield "time", node.markers.time, Time
+            if isinstance(node.markers, EventTime):
+                yield "per", node.markers.per, Any
             yield "key", node.key, edge.key
             yield "ordered_by", node.ordered_by, Orderable
         case Sort():

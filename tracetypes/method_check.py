@@ -81,13 +81,14 @@ def faults(part: SelfDescribing, bound: Mapping[Any, Any]) -> Iterator[Fault]:
         if (function := plain(getattr(part, name, None))) is not None:
             returns = substitute(substitute(method.returns, arguments), dict(bound))
             yield from _of_method(f"{part._name()}.{name}", function, method, returns)
-    for name, annotation, value in _given(part):
+    for owner, name, annotation, value in _given(part):
         annotation = substitute(annotation, dict(bound))
+        used = owner.__module__.startswith("tracetypes.")  # the library throws no result away
         for one in _some(value):
             if isinstance(one, SelfDescribing):
                 yield from _of_part(one, annotation)
             else:
-                yield from _of_function(f"{part._name()}: {name}", one, annotation)
+                yield from _of_function(f"{part._name()}: {name}", one, annotation, used=used)
 
 
 # ------------------------------------------------------------------------------------------------- methods
@@ -111,7 +112,8 @@ def _of_method(name: str, function: Plain, method: Method, returns: Any) -> Iter
 
 def _returns_nothing(name: str, function: Plain, returns: Any) -> Fault:
     found = f"{name} returns nothing on any path, so its result is None"
-    return Fault("TT131", function.where, found, f"a result of {show_type(returns)}", "end it with return and the result")
+    expected = "a result" if returns is Any else f"a result of {show_type(returns)}"
+    return Fault("TT131", function.where, found, expected, "end it with return and the result")
 
 
 def _excludes_later(returns: Any) -> bool:
@@ -130,8 +132,8 @@ _NEVER = _nothing()
 # ------------------------------------------------------------------------------------------------- functions and parts
 
 
-def _given(part: SelfDescribing) -> Iterator[tuple[str, Any, object]]:
-    """What an author gave to an operator or aggregate: the names of its fields, their types, and their values."""
+def _given(part: SelfDescribing) -> Iterator[tuple[type[Any], str, Any, object]]:
+    """What an author gave to an operator or aggregate: the classes and names of its fields, their types, and their values."""
     for at in type(part).__mro__:
         annotations = vars(at).get("__annotations__") or getattr(at, "__annotate__", None)
         if not annotations or not (attrs.has(at) or hasattr(at, "__dataclass_fields__")):
@@ -142,7 +144,7 @@ def _given(part: SelfDescribing) -> Iterator[tuple[str, Any, object]]:
         except Exception:  # a name that only a type checker sees, or types that are refused elsewhere
             continue
         for name, annotation in hints.items():
-            yield name, substitute(annotation, known), getattr(part, name, None)
+            yield at, name, substitute(annotation, known), getattr(part, name, None)
 
 
 def _some(value: object) -> Iterable[object]:
@@ -186,15 +188,16 @@ def _bind(pattern: Any, got: Any, bound: dict[Any, Any]) -> None:
             _bind(one, other, bound)
 
 
-def _of_function(name: str, value: object, annotation: Any) -> Iterator[Fault]:
-    """What is wrong with a function, by the type of the field that holds it."""
+def _of_function(name: str, value: object, annotation: Any, *, used: bool) -> Iterator[Fault]:
+    """What is wrong with a function, by the type of the field that holds it. ``used``: as of :func:`function_faults`."""
     signature = next((one for one in _alternatives(annotation) if get_origin(one) is get_origin(Callable[..., Any])), None)
     if signature is not None:
-        yield from function_faults(name, value, *get_args(signature))
+        yield from function_faults(name, value, *get_args(signature), used=used)
 
 
-def function_faults(name: str, value: object, takes: Any, returns: Any) -> Iterator[Fault]:
-    """What is wrong with a function. ``takes``: the types of its arguments; no list: any. ``returns``: the type of its result."""
+def function_faults(name: str, value: object, takes: Any, returns: Any, *, used: bool = False) -> Iterator[Fault]:
+    """What is wrong with a function. ``takes``: the types of its arguments; no list: any. ``returns``: the type of its result.
+    ``used``: its result is used even if that is ``Any``, so it returns something on some path."""
     if (function := plain(value)) is None:
         return
     if isinstance(takes, list):
@@ -208,7 +211,7 @@ def function_faults(name: str, value: object, takes: Any, returns: Any) -> Itera
         if _excludes_later(returns):
             fix = "return the value itself, without yield, async or await"
             yield Fault("TT131", function.where, f"{name} is {later}", f"a function that returns {show_type(returns)}", fix)
-    elif function.returns_nothing and excludes_none(returns):
+    elif function.returns_nothing and (excludes_none(returns) or (used and returns is Any)):
         yield _returns_nothing(name, function, returns)
 
 
