@@ -20,6 +20,7 @@ from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.spark.archive import find_archive
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channels import ChannelReader, reader_of
+from tracetypes.compiler.spark.clock_files import ClockFiles
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.spark.java import java_lock
@@ -80,10 +81,10 @@ class SparkBackend:
         store: RunStore,
         context: RunContext,
     ) -> RunningQuery:
-        """Start the query of a segment."""
+        """Start the query of a segment. Raises :class:`RunError` ``TT225`` and ``TT227`` for files of clocks."""
         log, name = SparkLog(store.path), segment.name if context.names else ""
         if any(map(closes_by_clock, plan.sources)):
-            (store.path / "clock").mkdir(exist_ok=True)
+            ClockFiles(store.path / "clock", store.run).begin(log)
         ending = EndOfSources(inputs, store, log, drain=context.drain)
         takes = list(channels.values())
         handler = MicroBatches(self.spark, plan, store, log, store.output, ending, context.on_epoch, name, takes)

@@ -126,7 +126,7 @@ def _drain(spark: SparkSession, control: str, ids: list[int]) -> DataFrame:
 
 def _clock(spark: SparkSession, directory: str, stage: Stage, ids: list[int]) -> list[DataFrame]:
     """What the clocks of the stage's sources have decided, to each key group. A line has the label of a reading and,
-    behind a tab, the header of the message."""
+    behind a tab, the header of the message; the last one is of no reading (:mod:`.clock_files`)."""
     leaves = [link.leaf for link in links(stage.region) if isinstance(link, SourceLink)]
     labels = [leaf.label for leaf in leaves if closes_by_clock(leaf)]
     if not labels:

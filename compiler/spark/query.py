@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -23,20 +22,17 @@ from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.runtime.messages import NOWHERE, Difference, Message, Report, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import ChannelReader
+from tracetypes.compiler.spark.clock_files import ClockFiles
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.compiler.store.small_files import write_lines
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.errors import RunError, from_text
 
 __all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
-
-DECISIONS = 100
-"""How many decisions of clocks are kept: Spark has long taken the older ones."""
 
 
 @attrs.define(eq=False)
@@ -95,7 +91,7 @@ class Query:
     def pass_time(self, running: StreamingQuery) -> None:
         """Let event time go on with the clock where a source has been without a row for long enough, and no micro-batch runs.
         Spark takes each decision once, as a file."""
-        clocks, place = self.handler.clocks, self.store.path / "clock"
+        clocks = self.handler.clocks
         if not clocks.clocks or running.status["isDataAvailable"]:
             return
         elapsed = clocks.look(())
@@ -106,10 +102,7 @@ class Query:
             if (moment := elapsed.get(link.leaf.source.name)) is not None:
                 report = Report(link=link.number, piece=NOWHERE, elapsed=moment)
                 lines.append(f"{link.leaf.label}\t{encode(Message(0, report)).header.decode()}")
-        numbers = sorted(int(name) for name in os.listdir(place) if name.isdigit())
-        write_lines(place / f"{(numbers or [0])[-1] + 1:08d}", lines)
-        for number in numbers[:-DECISIONS]:
-            (place / f"{number:08d}").unlink()
+        ClockFiles(self.store.path / "clock", self.store.run).add(lines)
         self.passed = elapsed
 
 

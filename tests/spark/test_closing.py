@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.test_clocks import Reading
 from tracetypes import Dataflow, RunError, U, UsageError, check, every
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
+from tracetypes.compiler.spark.clock_files import ClockFiles
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.stdlib import count, tumbling
@@ -47,7 +49,7 @@ def test_the_last_window_closes_and_a_late_row_is_counted(spark: SparkSession, t
 
     def follow(*expected: str, late: int) -> None:
         run = tracetypes.start(flow_of(closes_after=0.3), *places, **options)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while run.running and ends(out) != list(expected):
             assert time.monotonic() < until, (ends(out), run.metrics)
             time.sleep(0.02)
@@ -82,3 +84,37 @@ def test_what_spark_cannot_change_is_refused_for_good(tmp_path: Path, answered: 
     for marker in ("end", "until"):
         with pytest.raises(UsageError, match=r"^TT402 the run in .* began with closes_after= of source readings, and Spark"):
             claim(tmp_path, plan_of(marker), SparkLog)
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[data.index(b"elapsed") + 11] ^= 1
+    file.write_bytes(data)
+
+
+def renamed(file: Path) -> None:
+    file.rename(file.with_name("00000007"))
+
+
+@pytest.mark.parametrize("damage", [emptied, flipped, renamed, Path.unlink, lambda file: shutil.rmtree(file.parent)])
+def test_TT225_what_a_clock_has_decided(tmp_path: Path, damage: Any) -> None:
+    log, files = SparkLog(tmp_path), ClockFiles(tmp_path / "clock", "a")
+    files.begin(log)
+    for moment in (5, 6):
+        files.add([f's\t{{"elapsed": {moment}00000}}'])
+    newest = files.files[-1]
+    (tmp_path / "spark/offsets").mkdir(parents=True)
+    (tmp_path / "spark/offsets/0").touch()
+    (tmp_path / "spark/sources/2").mkdir(parents=True)
+    listed = {"path": newest.absolute().as_uri(), "timestamp": 0, "batchId": 0}
+    (tmp_path / "spark/sources/2/0").write_text(f"v1\n{json.dumps(listed)}\n")
+    files.begin(log)
+    with pytest.raises(RunError, match=r"^TT227 .* it is of run a, and this is run b"):
+        ClockFiles(tmp_path / "clock", "b").begin(log)
+    damage(newest)
+    with pytest.raises(RunError, match=r"^TT225 .*clock.* is not what the run wrote there"):
+        files.begin(log)
