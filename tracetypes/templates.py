@@ -13,7 +13,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import attrs
 
@@ -251,12 +251,12 @@ def type_arguments(instance: object, base: type[Any]) -> tuple[Any, ...]:
     Raises :class:`TypeError` when ``base`` is no base of the class, and :class:`DataError` ``TT106`` when the instance does not
     name its types as :meth:`SelfDescribing.type_arguments` shall.
     """
-    cls = type(instance)
+    cls, above = cast(Any, type(instance)), cast(Any, base)  # mypy takes a class for unhashable
     own = getattr(instance, "__orig_class__", None)
     named = _named(instance) if isinstance(instance, SelfDescribing) else {}
     if own is None and not named:
-        return _arguments_of_class(cls, base)
-    arguments = {} if own is None else dict(zip(cls.__parameters__, get_args(own), strict=False))  # type: ignore[attr-defined]
+        return _arguments_of_class(cls, above)
+    arguments = {} if own is None else dict(zip(cls.__parameters__, get_args(own), strict=False))
     return _arguments_of(cls, base, arguments, named)
 
 

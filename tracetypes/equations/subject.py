@@ -117,7 +117,7 @@ class Subject:
     """Floats that were added up in another order are equal."""
     largest: float = 0.0
     """The largest number among the items, where it rounds."""
-    template: type[Any] = attrs.field(
+    template: Any = attrs.field(
         init=False, default=attrs.Factory(lambda self: next(t for t in TEMPLATES if isinstance(self.op, t)), takes_self=True)
     )
 
