@@ -312,6 +312,7 @@ def test_code_that_never_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
     assert caught()
 
 
+@pytest.mark.nightly
 def test_the_wrong_rows_of_a_branch_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     branch = generated._Body.branch
     monkeypatch.setattr(generated._Body, "branch", lambda self, tree: [line.replace("~", "") for line in branch(self, tree)])

@@ -73,6 +73,7 @@ def test_keys_that_go_to_another_group_are_caught(monkeypatch: pytest.MonkeyPatc
     assert caught()
 
 
+@pytest.mark.nightly
 def test_open_aggregates_that_get_lost_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     divided = regroup._divided_columns
 

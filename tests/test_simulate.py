@@ -171,6 +171,7 @@ def test_columns_give_the_traces_of_the_interpreter(case: Case) -> None:
     assert differences(case, run(case)) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_is_many")
 def test_states_and_aggregates_as_columns_occur(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
@@ -208,6 +209,7 @@ def test_a_combined_row_that_is_lost_is_caught(monkeypatch: pytest.MonkeyPatch) 
     assert caught(run)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_is_many")
 def test_a_state_that_columns_do_not_keep_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "put", lambda part, rows, fresh: part)

@@ -115,7 +115,7 @@ def agrees(spark: SparkSession, case: Case) -> None:
 QUICK = set(Phase) - {Phase.shrink, Phase.explain}
 
 
-@settings(max_examples=3, phases=QUICK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, phases=QUICK, suppress_health_check=list(HealthCheck))
 @given(cases(most_operators=3))
 def test_random_graphs(spark: SparkSession, case: Case) -> None:
     agrees(spark, case)
@@ -171,6 +171,7 @@ def test_home_energy(spark: SparkSession, tmp_path: Path) -> None:
 SMARTGRID = DATA / "lightsaber/smartgrid-data.txt"
 
 
+@pytest.mark.repeated
 @pytest.mark.skipif(not SMARTGRID.exists(), reason="there is no ../shared/data/lightsaber/smartgrid-data.txt")
 def test_home_energy_on_real_measurements(spark: SparkSession) -> None:
     trace = check_home(spark, SMARTGRID, 2)
@@ -379,6 +380,7 @@ def test_merge_of_ordered_streams(spark: SparkSession) -> None:
     agree(spark, merged_ordered((Left, Right)), {"one": one, "other": one[::-1] + one}, parallelism=3)
 
 
+@pytest.mark.repeated
 def test_merge_of_ordered_streams_with_a_common_key(spark: SparkSession) -> None:
     one = [row(key=f"one-{v % 2}", value=v) for v in (3, 1, 9, 5)]
     other = [row(key=f"other-{v % 2}", value=v) for v in (3, 1, 9, 5)]
@@ -407,6 +409,7 @@ def test_stateless_operators_speak_once_a_marker(spark: SparkSession) -> None:
     assert spoken == {"new": 6, "z": 6}
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("drain", often([True, False]))
 def test_three_keyed_stages(spark: SparkSession, drain: bool) -> None:
     flow = Dataflow("stages")

@@ -463,6 +463,7 @@ def test_sources_of_two_stages_that_must_both_be_read_again(spark: SparkSession)
 # ------------------------------------------------------------------------------------------ failing operators
 
 
+@pytest.mark.repeated
 def test_an_operator_that_raises_and_is_mended(spark: SparkSession, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     flag.write_text("")

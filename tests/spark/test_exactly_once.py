@@ -299,10 +299,9 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def test_ctrl_c_then_a_kill_of_the_jvm(tmp_path: Path) -> None:
-    """One command, three times: each run goes on where the one before it stopped. ``tests/spark/test_recovery.py`` kills the
-    driver."""
-    job = Process(tmp_path, count=10)  # so many that the second run has not ended when it is killed, on a busy machine either
+def test_ctrl_c(tmp_path: Path) -> None:
+    """One command, twice: the second run goes on where the first one stopped."""
+    job = Process(tmp_path)
     running = job.start()
     job.until(running, "batch 1:")
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to all processes
@@ -313,8 +312,18 @@ def test_ctrl_c_then_a_kill_of_the_jvm(tmp_path: Path) -> None:
     assert "the same command goes on where it stopped" in err
     parts = {part.name for part in job.out.glob("part-*")}
     assert parts
+    assert "done: " in job.finish()
+    assert parts < {part.name for part in job.out.glob("part-*")}
+    job.is_right()
+
+
+@pytest.mark.nightly
+def test_a_kill_of_the_jvm(tmp_path: Path) -> None:
+    """The next run goes on. ``tests/spark/test_recovery.py`` kills the driver and a worker every time."""
+    job = Process(tmp_path, count=10)  # so many that the run has not ended when it is killed, on a busy machine either
     running = job.start()
-    job.until(running, "batch 2:")
+    job.until(running, "batch 1:")
+    parts = {part.name for part in job.out.glob("part-*")}
     job.kill_below(running, b"java", "Java process has ended")
     err = job.finish()
     assert "done: " in err

@@ -234,6 +234,7 @@ def test_offsets_are_an_order(spark: SparkSession, broker: Broker) -> None:
     assert differences(ordered(), answer, defined(ordered(), sent, 2)) == []
 
 
+@pytest.mark.repeated
 def test_records_that_come_later_are_followed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     address = broker.create("followed", 1)
     broker.send("followed", [whole("a", 1, 1, 0), marker(10, 0)])
@@ -283,6 +284,7 @@ def given_up_and_gone_on(
     assert differences(flow, output.answer, defined(flow, [*first, marker(marker_at, 1), *then], 2)) == []
 
 
+@pytest.mark.repeated
 def test_a_silent_partition_is_given_up_and_that_is_not_decided_again(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
@@ -358,6 +360,7 @@ def staying(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Staying
         RANGE_CLIENTS.leave(one)
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("transactions", ["none", "some"])
 def test_a_client_stays_behind_its_range(broker: Broker, staying: Staying, transactions: str) -> None:
     """It goes on without being assigned anew, and skips nothing. Not behind the end of a transaction, which is no record."""
@@ -468,6 +471,7 @@ def test_TT218_an_input_is_another_than_the_run_began_with(spark: SparkSession, 
         go(address, "one")
 
 
+@pytest.mark.repeated
 def test_TT218_a_topic_is_made_anew_while_it_is_followed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     address = broker.create("remade", 1)
     broker.send("remade", [record("a", 1, 1, 0)])
@@ -527,30 +531,32 @@ def test_a_transaction_goes_on_when_its_broker_was_killed_and_is_back(broker: Br
 
 
 @pytest.mark.repeated
-def test_TT209_a_transaction_ends_when_its_broker_is_gone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("flushed", [pytest.param(True, marks=pytest.mark.nightly), False])
+def test_TT209_a_transaction_ends_when_its_broker_is_gone(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, flushed: bool
+) -> None:
     """Nothing of it is seen, and the batch is sent again."""
-    address = topics_of_kafka.Address.of(broker.create("gone", 1))
-    sent = Transactions(address, "gone", 0)
+    address = topics_of_kafka.Address.of(broker.create(topic := f"gone-{flushed}", 1))
+    sent = Transactions(address, topic, 0)
     sent.put(0, [{"value": b"0", "partition": 0}])
 
     def send(producer: Any) -> None:
-        producer.produce("gone", value=b"1", partition=0)
+        producer.produce(topic, value=b"1", partition=0)
         if flushed:
             assert producer.flush(30) == 0
         broker.node.kill()
         monkeypatch.setattr(topics_of_kafka, "PATIENCE", 1.0)
         monkeypatch.setattr(topics_of_kafka, "PARTING", 0.1)
 
-    for flushed in (True, False):  # noqa: B007
-        with monkeypatch.context(), pytest.raises(RunError) as error:
-            sent.once(1, send)
-        monkeypatch.undo()
-        broker.node.start()
-        assert answers(broker.address)
-        assert error.value.code == "TT209"
-        sent = Transactions(address, "gone", 0)
+    with monkeypatch.context(), pytest.raises(RunError) as error:
+        sent.once(1, send)
+    monkeypatch.undo()
+    broker.node.start()
+    assert answers(broker.address)
+    assert error.value.code == "TT209"
+    sent = Transactions(address, topic, 0)
     sent.put(1, [{"value": b"1", "partition": 0}])
-    assert [one.value for one in broker.read("gone")] == [b"0", b"1"]
+    assert [one.value for one in broker.read(topic)] == [b"0", b"1"]
 
 
 def marking() -> Dataflow:
@@ -753,6 +759,7 @@ def test_TT402_a_setting_that_no_client_takes(cli: Cli, tmp_path: Path, line: st
 SASL = "sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize(
     "lines",
     [f"security.protocol=SASL_PLAINTEXT\n{SASL}", f"security.protocol=SASL_SSL\n{SASL}", "security.protocol=SSL\n"],

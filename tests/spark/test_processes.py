@@ -181,6 +181,7 @@ def goes_on(runs: Runs) -> None:
     runs.is_right()
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_interrupted_while_it_starts(runs: Runs) -> None:
     stop_at(runs, 5.0, signal.SIGINT)
     goes_on(runs)

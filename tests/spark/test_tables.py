@@ -113,6 +113,7 @@ def test_from_table_to_table_with_versions_that_come_later(
     assert sorted(added) == sorted(names)  # no batch was committed twice
 
 
+@pytest.mark.repeated
 def test_versions_that_come_later_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     """The next version is written when the last one has been answered, until there were three."""
     job = Job(spark, tmp_path)

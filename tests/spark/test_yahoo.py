@@ -66,6 +66,7 @@ def test_a_query_means_on_spark_what_it_means(spark: SparkSession, world: World,
     assert sum(isinstance(one, Item) for one in trace) >= 18
 
 
+@pytest.mark.nightly  # tests/test_smart_homes.py has it on other deployments
 def test_smart_homes_mean_on_spark_what_they_mean(spark: SparkSession, tmp_path: Path) -> None:
     smart_homes_data.write(tmp_path, homes=1, seconds=120, files=2)
     rows = smart_homes_data.measurements(smart_homes_data.generate(1, 120))
