@@ -161,10 +161,13 @@ class Life:
             (self.place / "in" / f"{number}.jsonl").write_text(text)
         else:
             given = "-"
-        prefix = "delta:" if self.case.output == "table" else ""
-        outputs: Any = {sink: f"{prefix}{path}" for sink, path in self.outputs.items()}
+        outputs: Any = {sink: self.address_of(sink) for sink in self.outputs}
         with standard_input(text):
             run(self.flow, {"s": given}, outputs, checkpoint=str(self.checkpoint), drain=number == LAST, backend="local")
+
+    def address_of(self, sink: str) -> str:
+        """Where a sink writes."""
+        return f"{'delta:' if self.case.output == 'table' else ''}{self.outputs[sink]}"
 
     def answer(self) -> Counter[str]:
         """All rows of the outputs."""
