@@ -211,7 +211,7 @@ def machine(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> Counter[s
     return columns
 
 
-HAVE_CODE = ("diff", "session", "window", "mean", "rises", "changes", "two")
+HAVE_CODE = ("diff", "session", "window", "mean", "rises", "changes", "gaps", "two")
 """The others make texts, or exact sums."""
 
 

@@ -9,7 +9,7 @@ the other. Two texts are compared by numbers that the pool has for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -36,6 +36,7 @@ from tracetypes.compiler.tracing.expr import (
     Input,
     Kind,
     Leaf,
+    Loop,
     Pack,
     Tree,
     Undefined,
@@ -49,7 +50,12 @@ __all__ = ["MachineLoop", "machine_loop"]
 MARKERS: Final = 1_000_000
 """Markers at once at most."""
 
-FULL, NO_VALUE = 2, 1
+TURNS: Final = 50_000_000
+"""Turns of a loop at most."""
+
+FULL: Final = 2
+
+NO_VALUE: Final = 1
 
 
 @attrs.frozen
@@ -232,30 +238,83 @@ class MachineLoop:
 
     def _leaf(self, writer: Writer, leaf: Leaf, known: dict[int, Operand]) -> None:
         """Write emissions, and the new state."""
-        emitted: list[tuple[list[tuple[str, str]], list[tuple[str, str]]]] = []
-        for emission in leaf.emissions:
-            if not isinstance(emission, Emission):
-                raise NotMachine("a loop")
-            emitted.append(self._assigned(writer, self.ordered.gives, emission.value, known))
         if leaf.result is None:
             raise NotMachine("no state")
         state = self._assigned(writer, self.ordered.state, leaf.result, known)
-        for scalars, flags in emitted:
-            for name, text in (*scalars, *flags):
-                writer.put(f"{name.replace('s', 'e', 1) if name[0] == 's' else name.replace('f', 'g', 1)}_[o] = {text}")
-            writer.put("code[o] = k")
-            writer.put("until[o] = block")
-            writer.put("o += 1")
-        moved = [(name, text) for scalars_or_flags in state for name, text in scalars_or_flags if name != text]
+        emitted = [
+            self._turns(writer, one, known)
+            if isinstance(one, Loop)
+            else self._assigned(writer, self.ordered.gives, one.value, known)
+            for one in leaf.emissions
+        ]
+        if any(isinstance(one, Loop) for one in leaf.emissions):
+            writer.put("before = o")
+        for one, texts in zip(leaf.emissions, emitted, strict=True):
+            if isinstance(one, Loop):
+                self._loop(writer, one, texts[0], known)
+            else:
+                self._emit(writer, texts)
+        moved = [(name, text) for name, text in state if name != text]
         if len(moved) > 1:
             writer.put(f"{', '.join(name for name, _ in moved)} = {', '.join(text for _, text in moved)}")
         elif moved:
             writer.put(f"{moved[0][0]} = {moved[0][1]}")
 
+    @staticmethod
+    def _emit(writer: Writer, texts: Sequence[tuple[str, str]]) -> None:
+        for name, text in texts:
+            writer.put(f"{'e' if name[0] == 's' else 'g'}{name[1:]}_[o] = {text}")
+        writer.put("code[o] = k")
+        writer.put("until[o] = block")
+        writer.put("o += 1")
+
+    def _turns(self, writer: Writer, loop: Loop, known: dict[int, Operand]) -> Sequence[tuple[str, str]]:
+        """Look whether there is room for what a loop emits; its bounds, as text."""
+        if not isinstance(loop.step, Const) or type(loop.step.value) is not int or not loop.step.value:
+            raise NotMachine("a step that is no constant")
+        step, most = loop.step.value, _most(loop.body)
+        start, stop = (writer.fresh(writer.present(writer.expr(one, known))) for one in (loop.start, loop.stop))
+        low, high = (start, stop) if step > 0 else (stop, start)
+        turns = writer.fresh("int64(0)")
+        writer.begin(f"if {high} > {low}:")
+        writer.put(f"{turns}, over = sub_over({high}, {low})")
+        writer.give_up("over")
+        writer.put(f"{turns} = ({turns} - 1) // {abs(step)} + 1")
+        writer.end()
+        writer.give_up(f"{turns} > {TURNS}")
+        writer.begin(f"if {turns} * {most} + {_most(self.ordered.on_item)} > cap - o:")
+        writer.put("why = 2")
+        writer.put("break")
+        writer.depth -= 1
+        return [(f"range({start}, {stop}, {step})", "")]
+
+    def _loop(self, writer: Writer, loop: Loop, bounds: tuple[str, str], known: dict[int, Operand]) -> None:
+        """Write the turns of a loop. Giving up takes back what the item has emitted."""
+        writer.begin(f"for turn_{loop.turn.path[1]} in {bounds[0]}:")
+        writer.at_leaf = self._turn
+        writer.tree(loop.body, dict(known))
+        writer.at_leaf = self._leaf
+        writer.end()
+        writer.begin("if why != 0:")
+        writer.put("o = before")
+        writer.put("break")
+        writer.depth -= 1
+
+    def _turn(self, writer: Writer, leaf: Leaf, known: dict[int, Operand]) -> None:
+        """Write the emissions of a turn."""
+        for one in leaf.emissions:
+            if isinstance(one, Loop):
+                raise NotMachine("a loop in a loop")
+        texts = [
+            self._assigned(writer, self.ordered.gives, one.value, known) for one in leaf.emissions if isinstance(one, Emission)
+        ]
+        for one_of_them in texts:
+            self._emit(writer, one_of_them)
+
     def _assigned(
         self, writer: Writer, kind: StateKind, value: Value, known: dict[int, Operand]
-    ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """What the scalars and flags of a structure become, as text."""
+    ) -> Sequence[tuple[str, str]]:
+        """The scalars and flags of a structure, each with what it becomes, as text."""
         scalars: list[tuple[str, str]] = []
         flags: list[tuple[str, str]] = []
 
@@ -296,7 +355,7 @@ class MachineLoop:
             scalars.append((_name("s", path), writer.present(self._scalar(writer, one, given, known))))
 
         visit(kind, (), value)
-        return scalars, flags
+        return (*scalars, *flags)
 
     def _scalar(self, writer: Writer, kind: Any, given: Expr, known: dict[int, Operand]) -> Operand:
         """A scalar for a place of a kind."""
@@ -318,6 +377,8 @@ class MachineLoop:
         bare = leaf.kind.item if isinstance(leaf.kind, Optional) else leaf.kind
         if name == "marker":
             return Operand("block")
+        if name == "turn":
+            return Operand(f"turn_{steps[0]}")
         if name == "state":
             path, kind = self._state_path(steps)
             there = _name("f", path) if path in self.state.flags else None
@@ -431,7 +492,7 @@ class MachineLoop:
         columns += [pools.numbers(name) for name in sorted(self.numbers)]
         columns += self._read_columns(items, keys, number)
         at = np.array([0, -1, 0, 0], np.int64)
-        cap = max(items.count + number, 1024)
+        cap, progress = max(items.count + number, 1024), (0, -1)
         chunks: list[tuple[Any, Any, list[Any], list[Any]]] = []
         while True:
             code, until = np.empty(cap, np.int64), np.empty(cap, np.int64)
@@ -445,6 +506,9 @@ class MachineLoop:
             chunks.append((code[:count], until[:count], [one[:count] for one in outs], [one[:count] for one in gates]))
             if why != FULL:
                 break
+            if not count and (int(at[0]), int(at[1])) == progress:  # one item needs more
+                cap *= 4
+            progress = int(at[0]), int(at[1])
         codes, untils = (np.concatenate([chunk[place] for chunk in chunks]) for place in (0, 1))
         outs = [np.concatenate([chunk[2][place] for chunk in chunks]) for place in range(len(self.out.scalars))]
         gates = [np.concatenate([chunk[3][place] for chunk in chunks]) for place in range(len(self.out.flags))]
