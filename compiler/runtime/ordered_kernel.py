@@ -170,8 +170,9 @@ class OrderedColumns:
         rows = np.flatnonzero(untouched)
         if self.ordered.due is None or not len(rows):
             return rows
-        some = state.of_keys(rows)
-        times = due_times(self.ordered, some.states, inputs_of({"key": some.keys}), len(rows))
+        whole = inputs_of({"key": state.keys})
+        states = state.states if len(rows) == state.count else take(state.states, rows)
+        times = due_times(self.ordered, states, lambda leaf: take_column(whole(leaf), rows), len(rows))
         return rows[times <= markers[-1]]
 
 
