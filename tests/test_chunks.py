@@ -432,11 +432,11 @@ def test_groups_of_dictionaries(rows: list[str | None], seed: int) -> None:
 
 def test_the_measure_of_the_cycle_collector_is_restored_by_the_last_thread() -> None:
     usual = gc.get_threshold()
-    with rarely_collected:
+    with rarely_collected.during(0):
         second = threading.Barrier(2)
 
         def hold() -> None:
-            with rarely_collected:
+            with rarely_collected.during(0):
                 second.wait()
                 second.wait()
 

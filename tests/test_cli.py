@@ -187,9 +187,7 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "        Arrow     interpolate",
         "    from stage 0",
         "        native    key_by",
-        "        Python    SORT (fused)",
-        "                  because the function by= is called per item; numbers, times and text that it returns are sorted as "
-        "columns",
+        "        Arrow     SORT (fused)",
         "        Python    time_window",
         "                  because `time_window` returns a dict",
         "    sink 'averages' : O[str, Average]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 import math
+import random
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -24,6 +25,7 @@ from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.emitter import Emitted
 from tracetypes.compiler.runtime.stateless import exactly
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial import simulate
@@ -289,6 +291,56 @@ def test_ordered_flows_give_the_traces_of_the_interpreter(
         assert all(type(one.value.change) is float for one in answer.trace.items if hasattr(one, "value"))
 
 
+@attrs.frozen
+class Seen(OpKeyedOrdered[str, Reading, Reading, list[Reading]]):
+    """Keeps a list, so it stays Python. Emits an item once the next one has come."""
+
+    def initial_state(self) -> list[Reading]:
+        return []
+
+    def on_item(self, state: list[Reading], key: str, value: Reading, emit: Callable[[Reading], None]) -> list[Reading]:
+        for one in state:
+            emit(one)
+        return [value]
+
+
+@pytest.mark.parametrize("by", BY)
+def test_items_are_in_order_before_they_are_objects(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ``by`` gives: if it is traced, columns are sorted, and a Python operator takes the objects made of them."""
+    monkeypatch.setattr(limits, "MANY", 1)
+    chance, checked = random.Random(by), made(Seen(), by=BY[by])
+    parts = [0.0, -0.0, 1.5, math.nan], [None, "", "x", "é"], range(25)
+    rows = {"in": [(chance.choice("ab"), Reading(*map(chance.choice, parts))) for _ in range(90)]}
+    wanted, _ = interpret_rows(checked, rows)
+    answer = simulate.simulate(plan(checked, key_groups=1), rows, seed=0, steps=2, pieces=1)
+    for key in "ab":
+        ours, theirs = (
+            [repr(one) for one in trace.items if getattr(one, "key", key) == key] for trace in (answer.trace, wanted["out"])
+        )
+        assert ours == theirs
+
+
+@given(
+    blocks=st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 9), min_size=1, max_size=3)), max_size=3), max_size=4
+    ),
+    by_key=st.booleans(),
+    runs=st.booleans(),
+)
+def test_what_blocks_emit_has_its_places(blocks: list[list[tuple[str, list[int]]]], by_key: bool, runs: bool) -> None:
+    emitted, wanted = Emitted(by_key=by_key), list[tuple[str, int, int, int]]()
+    for end, block in enumerate(blocks):
+        pairs = [(key, value, at) for key, values in block for at, value in enumerate(values)]
+        keys, values = [key for key, _, _ in pairs], [value for _, value, _ in pairs]
+        some = Runs([key for key, _ in block], [len(values) for _, values in block], values) if runs else Pairs(keys, values)
+        emitted.add(some, end)
+        for place, (key, value, at) in enumerate(pairs):
+            wanted.append((key, value, end, place if not by_key else at if runs else 0))
+    batch = emitted.batch()
+    assert batch.positions is not None
+    assert list(zip(batch.keys, batch.values, batch.ends, batch.positions, strict=True)) == wanted
+
+
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "by raises": (lambda: made(Changes(), by=lambda r: 1 // (r.at - 7)), r"Sort.by raised ZeroDivisionError"),
     "by gives NaN": (
@@ -363,3 +415,11 @@ def test_the_garbage_collector_is_as_it_was_before_a_step(fails: bool, before: i
     finally:
         gc.set_threshold(*usual)
     assert set(SEEN) == {max(before, limits.YOUNG) if before else 0}
+
+
+def test_a_large_block_does_not_wake_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "YOUNG", 1)
+    monkeypatch.setattr(limits, "PER_ITEM", 1_000)
+    SEEN.clear()
+    simulate.simulate(plan(made(Watching(False)), key_groups=1), ROWS, seed=0, steps=1, pieces=1)
+    assert max(SEEN) == 1_000 * len(ROWS["in"])

@@ -175,6 +175,8 @@ def from_array(schema: Schema, column: Any, builders: Builders = builder) -> lis
         case Optional(item):
             if column.null_count == 0:
                 return from_array(item, column, builders)
+            if column.null_count == len(column):
+                return [None] * len(column)
             valid = column.is_valid().to_pylist()
             present = iter(from_array(item, column.drop_null(), builders))
             return [next(present) if ok else None for ok in valid]

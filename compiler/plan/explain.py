@@ -16,6 +16,7 @@ from tracetypes.compiler.plan.facts import (
     columns_in_order,
     interpolation_of,
     runs_at_each_marker,
+    sorts_columns,
     sums_only,
 )
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
@@ -250,7 +251,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
-        native = native or interpolation_of(stage) is not None or at <= columns_in_order(stage) > 0
+        native = native or interpolation_of(stage) is not None or (at <= columns_in_order(stage) if at else sorts_columns(stage))
         why = None if native else _why(stage, at)
         name = _step(stage, at)
         yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)

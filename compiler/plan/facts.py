@@ -21,6 +21,7 @@ __all__ = [
     "is_on_grid",
     "is_straight",
     "runs_at_each_marker",
+    "sorts_columns",
     "sums_only",
 ]
 
@@ -51,9 +52,14 @@ def interpolation_of(stage: Stage) -> TracedInterpolation | None:
     return traced if isinstance(traced, TracedInterpolation) and not emits_at_markers(stage.region) else None
 
 
+def sorts_columns(stage: Stage) -> bool:
+    """Whether a stage begins with a sort that orders items as columns."""
+    return bool(stage.steps) and not isinstance(stage.steps[0].place, Opaque) and not emits_at_markers(stage.region)
+
+
 def columns_in_order(stage: Stage) -> int:
     """How many operators behind the sort of a stage run over columns, one behind the other."""
-    if not stage.steps or isinstance(stage.steps[0].place, Opaque) or emits_at_markers(stage.region):
+    if not sorts_columns(stage):
         return 0
     opaque = [isinstance(step.ordered, Opaque) for step in stage.steps[1:]]
     return opaque.index(True) if True in opaque else len(opaque)

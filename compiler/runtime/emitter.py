@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import numpy as np
+import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
@@ -28,11 +29,54 @@ from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.silence import NO_SILENCE, Silence
 
-__all__ = ["Emitter", "PathOutput", "ToSink", "ToStage", "joined"]
+__all__ = ["Emitted", "Emitter", "PathOutput", "ToSink", "ToStage", "joined"]
+
+
+@final
+class Emitted:
+    """What blocks have emitted, as objects: by key, as it came. ``by_key``: the position of an item is its place among those of
+    its key and block; otherwise among those of its block."""
+
+    def __init__(self, *, by_key: bool) -> None:
+        self.by_key = by_key
+        self.keys: list[Any] = []
+        self.counts: list[int] = []
+        self.ends: list[int] = []
+        self.origins: list[int] = []
+        self.values: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def add(self, flowing: Flowing, end: int) -> None:
+        """Add the items of a block."""
+        keys = flowing.keys
+        self.origins.extend(repeat(len(self.values), len(keys)))
+        self.keys.extend(keys)
+        self.counts.extend(flowing.counts if isinstance(flowing, Runs) else repeat(1, len(keys)))
+        self.ends.extend(repeat(end, len(keys)))
+        self.values.extend(flowing.values)
+
+    def columns(self) -> tuple[Any, Any, Any]:
+        """Of each item the number of its key in ``keys``, the end of its block and its position (all int64)."""
+        counts = np.array(self.counts, np.int64)
+        origins = np.cumsum(counts) - counts if self.by_key else np.array(self.origins, np.int64)
+        numbers = np.repeat(np.arange(len(counts)), counts)
+        positions = np.arange(len(numbers)) - origins[numbers]
+        return numbers, np.array(self.ends, np.int64)[numbers], positions
+
+    def batch(self) -> Batch:
+        """The items one by one."""
+        _, ends, positions = self.columns()
+        keys = Runs(self.keys, self.counts, self.values).key_of_each()
+        return Batch(keys, self.values, ends.tolist(), positions.tolist())
 
 
 class PathOutput:
     """The output of a stage on its way out: through the stateless operators of a path, as many items at once as can be."""
+
+    by_key = False
+    """Whether the position of an item is its place among those of its key."""
 
     def __init__(self, stage: Stage, path: Sequence[StatelessStep], verifier: Verifier | None) -> None:
         self.gives, self.path = stage.gives, path
@@ -42,7 +86,7 @@ class PathOutput:
         self.trees = trees_of(path)
         """None where items have to come as objects."""
         self.ready: list[Message] = []
-        self.pending = Batch([], [], [], [])
+        self.pending = Emitted(by_key=self.by_key)
         """Items before the path."""
 
     def put(self, key: Any, value: Any, end: int, position: int) -> None:
@@ -52,6 +96,10 @@ class PathOutput:
     def extend(self, batch: Batch) -> None:
         """Take items that come out of the path."""
         raise NotImplementedError
+
+    def take(self, emitted: Emitted) -> None:
+        """Take items where there is no path."""
+        self.extend(emitted.batch())
 
     def columns(self, flows: list[tuple[KeyedFlow, Any]], positions: Any = None) -> bool:
         """Take items before the path as columns, each with the end of its block, and of the only flow with its position
@@ -73,22 +121,15 @@ class PathOutput:
         """Messages of items that come out of the path as columns."""
         raise NotImplementedError
 
-    def _pend(self, flowing: Flowing, end: int, positions: Iterable[int]) -> None:
-        """Add the items of a block."""
-        pending = self.pending
-        pending.keys.extend(flowing.key_of_each())
-        pending.values.extend(flowing.values)
-        pending.ends.extend(repeat(end, len(flowing.values)))
-        pending.positions.extend(positions)  # type: ignore[union-attr]
-
     def _flush(self) -> None:
         """Pass on what was added."""
-        batch, self.pending = self.pending, Batch([], [], [], [])
-        if not len(batch):
+        emitted, self.pending = self.pending, Emitted(by_key=self.by_key)
+        if not len(emitted):
             return
         if not self.path:
-            self.extend(batch)
-        elif not self._through_columns(batch):
+            self.take(emitted)
+        elif not self._through_columns(emitted):
+            batch = emitted.batch()
             results = batch_in_bulk(self.path, batch, self.verifier)
             if results is not None:
                 self.extend(results)
@@ -99,13 +140,14 @@ class PathOutput:
                 put(key, value, end, position)
             self.one_by_one.flush()
 
-    def _through_columns(self, batch: Batch) -> bool:
-        if self.trees is None or len(batch) < limits.MANY:
+    def _through_columns(self, emitted: Emitted) -> bool:
+        if self.trees is None or len(emitted) < limits.MANY:
             return False
         key, value = self.gives.key, self.gives.value
-        keys, values = from_arrow(key, array_of_runs(key, batch.keys)), from_arrow(value, array(value, batch.values))
-        flow = KeyedFlow.of(keys, values, len(batch))
-        return self.columns([(flow, np.array(batch.ends, np.int64))], np.array(batch.positions, np.int64))
+        numbers, ends, positions = emitted.columns()
+        keys = from_arrow(key, array_of_runs(key, emitted.keys).take(pa.array(numbers)))
+        flow = KeyedFlow.of(keys, from_arrow(value, array(value, emitted.values)), len(emitted))
+        return self.columns([(flow, ends)], positions)
 
 
 class ToStage(PathOutput):
@@ -134,7 +176,7 @@ class ToStage(PathOutput):
 
     def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
         """Take the output of a block."""
-        self._pend(flowing, marker.micros, range(len(flowing.values)))
+        self.pending.add(flowing, marker.micros)
 
     def positions(self, ends: Any, places: Any) -> Any:
         """Of items by block: their places in their blocks (int64)."""
@@ -160,6 +202,8 @@ class ToStage(PathOutput):
 class ToSink(PathOutput):
     """The output of the last stage on its way to the sink, as rows."""
 
+    by_key = True
+
     def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
         self.region, self.layout = plan.region, plan.layout
         self.batch = Batch([], [], [], [])
@@ -176,10 +220,19 @@ class ToSink(PathOutput):
         """Take items that come out of the path."""
         self.batch.extend(batch)
 
+    def take(self, emitted: Emitted) -> None:
+        """Take items where there is no path: each key of a block becomes a value of Arrow once."""
+        numbers, ends, positions = emitted.columns()
+        keys = array_of_runs(self.layout.key, emitted.keys) if self.layout.keyed else pa.nulls(len(emitted.keys))
+        for at in range(0, len(emitted), limits.BATCH):
+            part = slice(at, at + limits.BATCH)
+            values = array(self.layout.value, emitted.values[part])
+            some = rows_of_columns(self.layout, keys.take(pa.array(numbers[part])), values, ends[part], positions[part])
+            self.ready.append(Message(0, Rows(some)))
+
     def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
         """Take the output of a block."""
-        positions = flowing.places().tolist() if isinstance(flowing, Runs) else repeat(0, len(flowing.values))
-        self._pend(flowing, marker.micros, positions)
+        self.pending.add(flowing, marker.micros)
         if self.emits_at_markers and group == 0:
             for key, value in emitted_at_marker(self.region, marker, {0}, watches=self.verifier):
                 self.put(key, value, marker.micros, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "COMPILED", "FEW", "FLUSH", "MANY", "PAUSE", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
+__all__ = ["AHEAD", "BATCH", "COMPILED", "FEW", "FLUSH", "MANY", "PAUSE", "PER_ITEM", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -24,6 +24,9 @@ TOGETHER = 128 << 20
 
 YOUNG = 50_000
 """Objects after which the garbage collector looks while a stage takes and closes blocks."""
+
+PER_ITEM = 8
+"""Objects for each item of a block before the garbage collector looks, where these are more."""
 
 MANY = 64
 """Items from which combining columns is worth its calls."""

@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems, runs_by_block
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
@@ -118,17 +119,24 @@ class SortedBlocks(TableBlocks):
     """The same for a stage that sorts first: many blocks at once."""
 
     def __init__(
-        self, takes: StreamType, state: StageState, epoch: Epoch, sorter: Sorter, place: Place | None = None
+        self,
+        takes: StreamType,
+        state: StageState,
+        epoch: Epoch,
+        sorter: Sorter,
+        place: Place | None = None,
+        *,
+        as_columns: bool = False,
     ) -> None:
-        """``place``: where items may go on as columns, what sorts them."""
-        self.sorter, self.place = sorter, place
+        """``place``: what sorts items as columns. ``as_columns``: they may go on so."""
+        self.sorter, self.place, self.as_columns = sorter, place, as_columns
         super().__init__(takes, state, epoch)
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
         table = self.table(coming.markers[-1])
-        if self.place is not None:
+        if self.place is not None and self.as_columns:
             try:
                 return self._items(self.place, table)
             except Undefined:
@@ -167,15 +175,30 @@ class SortedBlocks(TableBlocks):
     def _sorted(self, blocks: Any, keys: Any, column: Any) -> tuple[dict[int, Runs], int]:
         """Items by block and key, and how many operators are done."""
         takes = self.takes
-        codes, values = codes_of(takes.key, keys), from_array(takes.value, column)
-        try:
-            rows, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
-        except Undefined:
-            rows, done = np.lexsort((codes, blocks)), 0
+        codes = codes_of(takes.key, keys)
+        rows = self._rows(blocks, codes, column)
+        if rows is not None:
+            values, done = from_array(takes.value, column.take(pa.array(rows))), 1
+        else:
+            values = from_array(takes.value, column)
+            try:
+                rows, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
+            except Undefined:
+                rows, done = np.lexsort((codes, blocks)), 0
+            values = list(map(values.__getitem__, rows.tolist()))
         blocks, codes = blocks[rows], codes[rows]
         starts = np.flatnonzero((blocks[1:] != blocks[:-1]) | (codes[1:] != codes[:-1])) + 1
         starts = np.concatenate([[0], starts])
         counts = np.diff(starts, append=len(rows)).tolist()
         keys = from_array(takes.key, keys.take(pa.array(rows[starts])))
-        values = list(map(values.__getitem__, rows.tolist()))
         return runs_by_block(blocks[starts], keys, counts, values), done
+
+    def _rows(self, blocks: Any, codes: Any, column: Any) -> Any:
+        """The rows (int64) in order, found before there is any object; None where columns do not tell."""
+        if self.place is None or len(codes) < limits.MANY:
+            return None
+        values = from_arrow(self.takes.value, column)
+        try:
+            return self.sorter.rows_of_columns([blocks, codes], self.place.of(values, len(codes)), values)
+        except Undefined:
+            return None

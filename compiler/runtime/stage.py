@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias, final
 
@@ -57,20 +58,28 @@ __all__ = ["StageKernel", "rarely_collected"]
 class _RareCollection:
     """Looks for cyclic garbage less often while it is open: a block makes many objects that all stay, and none of ours are
     cycles. By Python's own measure each 700 objects are worth a look, a fifth of the time of a large block. Any number of threads
-    may have it open; the last one restores the measure, which is the process's."""
+    may have it open; the last one restores the measure, which is the process's, and the largest block counts."""
 
     def __init__(self) -> None:
         self.lock, self.count = threading.RLock(), 0
         self.usual = gc.get_threshold()
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def during(self, items: int) -> Iterator[None]:
+        """Open for so many items: they, their states and what they emit do not wake it, but many times as many objects do."""
         with self.lock:
             if not self.count:
                 self.usual = gc.get_threshold()
-                gc.set_threshold(max(self.usual[0], limits.YOUNG) if self.usual[0] else 0, *self.usual[1:])
+            if self.usual[0]:
+                young = max(gc.get_threshold()[0], limits.YOUNG, limits.PER_ITEM * items)
+                gc.set_threshold(young, *self.usual[1:])
             self.count += 1
+        try:
+            yield
+        finally:
+            self._close()
 
-    def __exit__(self, *_: object) -> None:
+    def _close(self) -> None:
         with self.lock:
             self.count -= 1
             if not self.count:
@@ -78,6 +87,10 @@ class _RareCollection:
 
 
 rarely_collected: Final = _RareCollection()
+
+
+def _rows(arrived: Arrived) -> int:
+    return arrived.batch.num_rows if isinstance(arrived, Items) else 0
 
 
 Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]
@@ -94,7 +107,8 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         sorter = Sorter(first.node, takes.value)
         traced = interpolation_of(stage)
         if traced is None:
-            return partial(SortedBlocks, takes, sorter=sorter, place=_place(stage, verifier))
+            place, go_on = _place(stage, verifier), columns_in_order(stage) > 0
+            return partial(SortedBlocks, takes, sorter=sorter, place=place, as_columns=go_on)
         check = None if verifier is None else InterpolationCheck(verifier, traced, takes)
         return partial(InterpolatedBlocks, takes, sorter=sorter, traced=traced, check=check)
     at_markers = AtMarkers.of(stage.region, groups, verifier)
@@ -112,9 +126,9 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
 
 
 def _place(stage: Stage, verifier: Verifier | None) -> Place | None:
-    """What sorts the items of a stage, where those behind the sort take columns."""
+    """What sorts the items of a stage as columns."""
     sort = stage.steps[0]
-    if not columns_in_order(stage) or isinstance(sort.place, Opaque) or not isinstance(sort.node, Sort):
+    if isinstance(sort.place, Opaque) or not isinstance(sort.node, Sort):
         return None
     return Place(sort.place, None if verifier is None else verifier.sorting(sort.node, sort.place, stage.takes.value))
 
@@ -178,7 +192,7 @@ class StageKernel:
         self.frontier.advance(state.progress, epoch, reports, blocks)
         for rows in aside:  # what earlier pieces of the epoch closed is known only here
             yield Message(0, side_rows.placed(rows, epoch.frontiers))
-        with rarely_collected:
+        with rarely_collected.during(sum(map(_rows, items))):
             self._hold(state, epoch, blocks, items)
             complete = self._close(state, epoch, blocks, drained=drained)
         yield from epoch.aside

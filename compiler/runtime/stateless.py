@@ -23,8 +23,6 @@ from tracetypes.errors import LawBroken, OperatorFailed
 from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
 from tracetypes.record_classes import hold_only_fields
 from tracetypes.records import (
-    INT_MAX,
-    INT_MIN,
     UINT_MAX,
     Boolean,
     Bytes,
@@ -325,7 +323,7 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
     types = set(map(type, values))
     match schema:
         case Integer():
-            return types <= {int} and (not values or (min(values) >= INT_MIN and max(values) <= INT_MAX))
+            return types <= {int} and _are_of_64_bits(values)
         case Unsigned():
             return types <= {int} and (not values or (min(values) >= 0 and max(values) <= UINT_MAX))
         case DecimalOf():
@@ -347,6 +345,14 @@ def exactly(schema: Schema, values: list[Any]) -> bool:
             return alone and all(exactly(inner, list(map(attrgetter(name), values))) for name, inner in fields)
         case _:
             return False
+
+
+def _are_of_64_bits(values: list[int]) -> bool:
+    try:
+        np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        return False
+    return True
 
 
 def _as_it_is(schema: DecimalOf, value: Decimal) -> bool:
