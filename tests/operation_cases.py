@@ -8,7 +8,8 @@ from __future__ import annotations
 import enum
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -19,7 +20,9 @@ from tracetypes import UNIT
 from tracetypes.compiler.tracing.expr import Call, Const, Exact, Expr, Input, Undefined, evaluate
 from tracetypes.compiler.tracing.kinds import BOOLEAN, BYTES, EXACT, FLOAT, INTEGER, TIMESTAMP, UNIT_VALUE, Kind
 from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations import regular_expressions as regular
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation, Signature
+from tracetypes.compiler.tracing.operations.regular_expressions import REGULAR_EXPRESSIONS
 from tracetypes.compiler.tracing.symbolic.known import at_path
 from tracetypes.records import EnumOf, Optional, Schema
 from tracetypes.schemas import schema_of
@@ -138,7 +141,7 @@ def _filled(op: Operation, one: Signature, args: tuple[Kind, ...]) -> Iterator[C
         if table is not None and not held:
             continue
         gives = _given(op, one, args, None if table is None else at_path(table[next(iter(held))], path))
-        for constants in itertools.product(*(_constants(op, at) for at in op.fixed)):
+        for constants in _constants(op):
             fixed = dict(zip(op.fixed, constants, strict=True))
             yield _case(op, args, gives, fixed, table, path)
             for at, kind in enumerate(args):
@@ -153,8 +156,28 @@ def _filled(op: Operation, one: Signature, args: tuple[Kind, ...]) -> Iterator[C
                         yield _case(op, args, gives, {**fixed, at: value}, table, path)
 
 
-def _constants(op: Operation, at: int) -> Sequence[Any]:
-    return BOUNDS if op is basic.SLICE else CONSTANTS[op.name]
+_PATTERNS: Final = (("a", 0), (r"\b(a|b)?\w$", 0), ("(?i)Ä|[^b]", re.I), (r"\s+", re.A), ("(a)(b)?", 0))
+"""Patterns and their flags."""
+
+
+def _constants(op: Operation) -> Iterable[tuple[Any, ...]]:
+    """What the arguments may be that must be constants."""
+    if op in REGULAR_EXPRESSIONS:
+        return _expressions(op)
+    return itertools.product(*(BOUNDS if op is basic.SLICE else CONSTANTS[op.name] for _ in op.fixed))
+
+
+def _expressions(op: Operation) -> Iterator[tuple[Any, ...]]:
+    for pattern, flags in _PATTERNS:
+        how, groups = (pattern, int(re.compile(pattern, flags).flags)), re.compile(pattern).groups
+        if op is regular.TEST:
+            yield from ((method, *how) for method in regular.METHODS)
+        elif op in (regular.HAS_GROUP, regular.GROUP, regular.START, regular.END):
+            yield from ((method, *how, at) for method in regular.METHODS for at in range(groups + 1))
+        elif op is regular.SUB:
+            yield from ((*how, new, count) for new in ("", "-", r"<\g<0>>") for count in (0, 1))
+        elif groups == 0:
+            yield from ((*how, count) for count in (0, 1)) if len(op.fixed) == 3 else (how,)
 
 
 def _given(op: Operation, one: Signature, args: tuple[Kind, ...], found: Any) -> Kind:

@@ -33,9 +33,11 @@ from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask, exacts_of
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.regular_expressions import pattern_of_arrow
 from tracetypes.compiler.tracing.expr import Call, Exact, Kind
-from tracetypes.compiler.tracing.operations import basic, functions
+from tracetypes.compiler.tracing.operations import OPERATIONS, basic, functions
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation, Undefined
+from tracetypes.compiler.tracing.operations.regular_expressions import TEST
 from tracetypes.conformance import micros_of
 from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Schema, String, Timestamp, UnitValue
 
@@ -240,6 +242,22 @@ def _storage(kind: Schema, values: list[Any]) -> Any:
     return column_from_arrow(kind, array(kind, values)).values
 
 
+_BY_TEXT: Final = _applied(TEST)
+
+
+def _matches(call: Call, args: list[Any], count: int) -> Made:
+    """Whether a regular expression matches: by Arrow where it has a pattern for it, otherwise by Python."""
+    texts, *how = args
+    if isinstance(texts, pa.Array):
+        pattern = pattern_of_arrow(*how, ascii_only=_is_ascii(texts))
+        if pattern is not None:
+            try:
+                return _mask_of(pc.match_substring_regex(texts, pattern)), None
+            except pa.ArrowInvalid:  # too large for it
+                pass
+    return _BY_TEXT(call, args, count)
+
+
 def _enum_value(call: Call, args: list[Any], count: int) -> Made:
     (values,) = args
     if not isinstance(values, pa.Array):  # undefined everywhere
@@ -282,7 +300,8 @@ def _compared(function: Any, name: str, flipped: str) -> dict[type[Kind] | None,
 _TO_FLOAT: Final = plain(lambda a: a.astype(np.float64))
 
 ACTS: Final[Mapping[Operation, ByKind]] = {
-    **{op: {None: _applied(op)} for op in functions.FUNCTIONS.values()},
+    **{op: {None: _applied(op)} for op in OPERATIONS if op.is_function},
+    TEST: {String: _matches},
     functions.SQRT: {Float: _sqrt},
     functions.FLOOR: {Float: lambda call, args, count: integral(np.floor(args[0]))},
     functions.CEIL: {Float: lambda call, args, count: integral(np.ceil(args[0]))},

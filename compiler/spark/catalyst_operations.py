@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from tracetypes.compiler.columns.column import constant
 from tracetypes.compiler.columns.operations import FIRST, LAST, WHITE_SPACE
 from tracetypes.compiler.tracing.expr import Exact, Kind
-from tracetypes.compiler.tracing.operations import basic
-from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
+from tracetypes.compiler.tracing.operations import OPERATIONS, basic
 from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Optional, String, Timestamp, UnitValue
 
@@ -271,7 +270,7 @@ NO_COLUMNS: Final[Mapping[type[Kind], str]] = {
 """Kinds that no operation takes or gives in Spark, and why."""
 
 NO_ACTS: Final[Mapping[Operation, str]] = {
-    **dict.fromkeys(FUNCTIONS.values(), "Spark has no function that gives what Python's gives"),
+    **dict.fromkeys([op for op in OPERATIONS if op.is_function], "Spark has no function that gives what Python's gives"),
     **dict.fromkeys((basic.EXACT_OF, basic.EXACT_VALUE, basic.EXACT_OVER), NO_COLUMNS[Exact]),
 }
 """Operations that Spark does not have, and why. They run as Python, by columns."""

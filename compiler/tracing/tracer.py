@@ -28,6 +28,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedDeferred,
     TracedDuration,
     TracedEmit,
+    TracedMatch,
     TracedMethod,
     TracedParts,
     TracedSymbol,
@@ -54,7 +55,7 @@ __all__ = [
 Emits: TypeAlias = Literal["pairs", "values", None]
 
 _STAND_INS = tuple(
-    cls.__name__ for cls in (TracedSymbol, TracedDeferred, TracedDuration, TracedParts, TracedMethod, TracedEmit)
+    cls.__name__ for cls in (TracedSymbol, TracedDeferred, TracedDuration, TracedParts, TracedMatch, TracedMethod, TracedEmit)
 )
 """Classes that Python names where it cannot do without a value."""
 

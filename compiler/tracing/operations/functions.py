@@ -112,9 +112,9 @@ def _part(split: Callable[..., Sequence[str]]) -> Callable[..., Any]:
 @final
 @attrs.frozen(eq=False)
 class Split:
-    """What is asked of the list of ``str.split`` or ``rsplit``: a part of it, its length, whether it holds a text.
+    """What is asked of a list of text, such as ``str.split`` gives it: a part, its length, whether it holds a text.
 
-    Their last arguments are those of the method: none, a separator, or one and how often at most.
+    Their last arguments are those of the method, for example none, a separator, or one and how often at most.
     """
 
     part: Operation

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 import operator
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -33,7 +34,6 @@ from tracetypes.compiler.tracing.symbolic.known import (
     name_of_function,
     problem_of,
 )
-from tracetypes.compiler.tracing.symbolic.loops import Loops
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
@@ -42,6 +42,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedSymbol,
     describe,
 )
+from tracetypes.compiler.tracing.symbolic.regular_expressions import RegularExpressions
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
 from tracetypes.lookup_table import LookupTable
 from tracetypes.record_classes import arguments_of, fields_of, is_generated
@@ -50,7 +51,7 @@ __all__ = ["Tracer"]
 
 
 @final
-class Tracer(Loops):
+class Tracer(RegularExpressions):
     """What rewritten code calls, and what proxies do. Lives as long as one trace; ``run`` is the current path."""
 
     # ------------------------------------------------------------------------------------------------- calls
@@ -230,6 +231,8 @@ class Tracer(Loops):
                 self.refuse(f"calls {name_of_function(function)}")
             result = function(*args, **keywords)
             return self.own(result) if name == "copy" else self.settle(result)
+        if symbolic and isa(owner, re.Pattern):
+            return self.call_pattern(owner, name, args, keywords)
         if symbolic and type(owner) is str:
             return self.call_method(owner, name, args, keywords)
         return self.call_constant(function, args, keywords)

@@ -6,7 +6,7 @@ import datetime as dt
 import inspect
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tracetypes.compiler.tracing.expr import Call, Const
 from tracetypes.compiler.tracing.kinds import BOOLEAN, FLOAT, INTEGER, STRING
@@ -22,24 +22,30 @@ from tracetypes.compiler.tracing.symbolic.allowed import (
     has_plain_value,
     module_of,
 )
+from tracetypes.compiler.tracing.symbolic.arithmetic import is_duration
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TIME_FIELDS, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
     TracedDeferred,
     TracedDuration,
+    TracedMatch,
     TracedMethod,
     TracedParts,
     TracedRange,
     TracedSymbol,
     describe,
+    expr_of,
     word_of,
 )
 from tracetypes.compiler.tracing.symbolic.tables import Tables
 from tracetypes.record_classes import fields_of
-from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, EnumOf, Integer, Timestamp
+from tracetypes.records import INT_MAX, INT_MIN, Boolean, Date, EnumOf, Integer, Optional, Timestamp
 
 __all__ = ["Containers"]
+
+FEW: Final = 16
+"""Members of a container that are compared one by one."""
 
 
 class Containers(Tables):
@@ -74,13 +80,12 @@ class Containers(Tables):
             return self.make(basic.CONTAINS, BOOLEAN, self.expr(whole), part._expr)
         if type(whole) in (list, tuple):
             kind = self.kind(part)
-            if len(whole) <= 16 or self.holds(whole) or any(self.kind(one) != kind for one in whole) or kind == FLOAT:
+            others = any(self.kind(one) != kind for one in whole)
+            if kind is None or kind == FLOAT or others or len(whole) <= FEW or self.holds(whole):
                 return self.contains_any(part, whole)
-            return self.has(self.members(whole), part)
+            return self.has(self.members(whole, kind), part)
         if type(whole) in (set, frozenset):
-            if isinstance(self.kind(part), EnumOf) and len(whole) <= 16:
-                return self.contains_any(part, sorted(whole, key=repr))
-            return self.has(self.members(whole), part)
+            return self.contains_hashed(part, whole)
         if self.is_table(whole):
             return self.has(self.mapping(whole), part)
         if isa(whole, range) and whole.step == 1 and self.kind(part) == INTEGER:
@@ -91,6 +96,27 @@ class Containers(Tables):
         """``start <= part < stop``."""
         first, second = self.compare("LtE", start, part), self.compare("Lt", part, stop)
         return self.joined(True, first, second) if isa(first, TracedSymbol) else first and second
+
+    def contains_hashed(self, part: Any, whole: Any) -> Any:
+        """``part in whole`` for a set. It is compared with the members where values that are equal have one hash."""
+        kind = self.kind(part)
+        if kind in (INTEGER, STRING, BOOLEAN):
+            return self.has(self.members(whole, kind), part)
+        hashed = isinstance(kind, EnumOf) or all(map(self.is_hashed_by_value, (part, *whole)))
+        if len(whole) > FEW or not hashed:
+            self.refuse(f"looks up {describe(part)}")
+        return self.contains_any(part, sorted(whole, key=repr))
+
+    def is_hashed_by_value(self, part: Any) -> bool:
+        """Whether equal values have one hash: scalars, and tuples of them."""
+        if type(part) is tuple:
+            return all(map(self.is_hashed_by_value, part))
+        if isa(part, TracedSymbol | TracedDeferred):
+            kind = expr_of(part).kind
+            return not isinstance(kind.item if isinstance(kind, Optional) else kind, EnumOf)
+        if part is None:
+            return True
+        return is_duration(part) or self.kind(part) is not None
 
     def contains_any(self, part: Any, whole: Sequence[Any]) -> Any:
         answer: Any = False
@@ -121,6 +147,8 @@ class Containers(Tables):
             return self.duration_attribute(value, name)
         if isa(value, TracedParts):
             self.refuse(f"calls {name} of a list of text")
+        if isa(value, TracedMatch):
+            return TracedMethod(self, value, name)
         if isa(value, type | types.ModuleType):
             return getattr(value, name)
         if isa(value, super):

@@ -18,6 +18,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
     TracedDeferred,
     TracedDuration,
+    TracedMatch,
     TracedParts,
     TracedSymbol,
     word_of,
@@ -68,6 +69,8 @@ class Decisions(Core):
             return self.compare("NotEq", value._micros, 0)
         if isa(value, TracedParts):
             return self.compare("NotEq", self.length(value), 0)
+        if isa(value, TracedMatch):
+            return True
         if not isa(value, TracedSymbol):
             return self.truth_of_its_own(value)
         match self.kind(value):

@@ -22,6 +22,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
     Proxy,
     TracedDuration,
+    TracedMatch,
     TracedParts,
     TracedSymbol,
     describe,
@@ -204,6 +205,8 @@ class Expressions(Observer):
             return dt.timedelta
         if isa(value, TracedParts):
             return list
+        if isa(value, TracedMatch):
+            return re.Match
         kind = self.kind(value)
         cls = CLASSES.get(type(kind))
         if cls is None:

@@ -19,6 +19,7 @@ __all__ = [
     "TracedDuration",
     "TracedEmit",
     "TracedLeft",
+    "TracedMatch",
     "TracedMethod",
     "TracedParts",
     "TracedRange",
@@ -145,7 +146,7 @@ class TracedDuration(Proxy):
 
 @final
 class TracedParts(Proxy):
-    """The list of ``str.split`` or ``rsplit``, for a text and the other arguments of the call."""
+    """The list of ``str.split`` and the like, for a text and the other arguments of the call."""
 
     __slots__ = ("_how", "_split", "_text")
 
@@ -171,6 +172,16 @@ class TracedLeft(Proxy):
 
     def __init__(self, tracer: Observer, name: str) -> None:
         self._tracer, self._name = tracer, name
+
+
+@final
+class TracedMatch(Proxy):
+    """A match of a regular expression in a text. ``how``: the method that found it, the pattern, its flags."""
+
+    __slots__ = ("_how", "_text")
+
+    def __init__(self, tracer: Observer, text: Any, how: tuple[Any, ...]) -> None:
+        self._tracer, self._text, self._how = tracer, text, how
 
 
 @final
@@ -229,6 +240,8 @@ def describe(value: Any) -> str:
         return "a range of values"
     if isa(value, TracedLeft):
         return f"{value._name} as a turn of a loop over a range of values has left it"
+    if isa(value, TracedMatch):
+        return "a match"
     if isa(value, Proxy):
         return "a value"
     if isa(value, TracedMethod | TracedEmit):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from tracetypes.compiler.tracing.cache_keys import ObjectKey, scalar_key
-from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, STRING, TIMESTAMP
+from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, STRING, TIMESTAMP, Kind
 from tracetypes.compiler.tracing.operations.basic import HAS, LOOKUP
 from tracetypes.compiler.tracing.symbolic.allowed import (
     MAPPINGS,
@@ -26,6 +28,21 @@ from tracetypes.record_classes import fields_of
 from tracetypes.records import UNIT, UnitValue
 
 __all__ = ["Table", "Tables"]
+
+
+_PLAIN: Final = (types.NoneType, bool, int, float, str, bytes, dt.datetime, dt.date)
+"""Classes whose values are equal to those of their own class only, or are numbers."""
+
+
+def _members(kind: Kind, whole: Iterable[Any]) -> Iterator[Any]:
+    """The members that may be equal to a scalar of a kind, as values of its class."""
+    cls = CLASSES[type(kind)]
+    for one in whole:
+        if cls in (int, bool) and type(one) in (int, bool, float):
+            if one in (0, 1) if cls is bool else one == one // 1:
+                yield cls(one)
+        elif type(one) is cls or type(one) not in _PLAIN:
+            yield one
 
 
 def _content(value: Any) -> Any:
@@ -66,9 +83,9 @@ class Table:
 class Tables(Comparisons):
     """Look-ups."""
 
-    def members(self, whole: Any) -> Mapping[Any, Any]:
-        """The table that holds the members of a set, tuple or list."""
-        return self.table(whole, "members", lambda: dict.fromkeys(sorted(whole, key=repr)))
+    def members(self, whole: Any, kind: Kind) -> Mapping[Any, Any]:
+        """The table of the members of a set, tuple or list to which a scalar of a kind may be equal."""
+        return self.table(whole, f"members {kind}", lambda: dict.fromkeys(sorted(_members(kind, whole), key=repr)))
 
     def is_table(self, whole: Any) -> bool:
         return type(whole) in MAPPINGS
