@@ -362,6 +362,20 @@ def test_a_text_is_read_in_pieces() -> None:
     assert (parsed.num_rows, parsed.end) == (20, 20 * len(GOOD_LINE) + 20)
 
 
+def test_a_long_text_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = b"".join(put("key", str(n)) + b"\n" for n in range(50))
+    monkeypatch.setattr(json_template, "_PIECE", 1_000)
+    of, keys, at = TemplateReader(leaf().layout), list[int](), 0
+    while at < len(some):
+        parsed = of.read(machine(), some, at, 1 << 20)
+        assert parsed is not None
+        assert at < parsed.end <= at + 1_000
+        keys, at = [*keys, *parsed.columns[0].to_pylist()], parsed.end
+    assert keys == list(range(50))
+    monkeypatch.setattr(json_template, "_PIECE", 10)
+    assert of.read(machine(), some, 0, 1 << 20) is None
+
+
 # ------------------------------------------------------------------------------------------------ the buffer
 
 

@@ -40,8 +40,11 @@ __all__ = ["OtherLines", "ParsedLines", "Template", "TemplateReader"]
 _OTHERS: Final = 16
 """One line of so many may have another shape. Where more have, the usual reader takes them all."""
 
-_LONGEST: Final = 1 << 30
-"""Bytes of a text that is read with a template."""
+_PIECE: Final = 1 << 23
+"""Bytes of a text that are read at once."""
+
+_TEXTS: Final = 32
+"""Texts in a line that is read at once. Each has an array as large as the piece; what is not written to costs no memory."""
 
 _NAME: Final = re.compile(rb'[ \t]*"([^"\\\x00-\x1f]*)"[ \t]*:[ \t]*')
 _VALUE: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null')
@@ -96,11 +99,11 @@ class Template:
         schemas = dict(layout.columns)
         kinds = [_kind(schemas[name]) if name in schemas else SKIPPED for name in names]
         missing = [schema for name, schema in layout.columns if name not in names and not isinstance(schema, Optional)]
-        if missing or None in kinds or len(set(names)) < len(names):
+        texts = sum(kind & ~NULLABLE == TEXT for kind in kinds if kind is not None)
+        if missing or None in kinds or len(set(names)) < len(names) or texts > _TEXTS:
             return None
         places = _places(kinds)
         at = dict(zip(names, places, strict=True))
-        texts = sum(kind & ~NULLABLE == TEXT for kind in kinds if kind is not None)
         columns = tuple(at.get(name) for name, _ in layout.columns)
         return cls(_int64(kinds), _int64(places), columns, texts, *_words(letters))
 
@@ -203,23 +206,24 @@ class TemplateReader:
     def read(self, kernel: MachineFunction, text: bytes, start: int, most: int) -> ParsedLines | None:
         """At most so many lines of a text of whole lines without CR, from a place on. None if many have another shape than the
         line before."""
-        if len(text) > _LONGEST:
-            return None
-        parsed = None if self._template is None else _read(kernel, self._template, self.layout, text, start, most)
+        template = self._template  # another thread may set it
+        parsed = None if template is None else _read(kernel, template, self.layout, text, start, most)
         if parsed is None:
             line = text[start : text.index(b"\n", start) + 1]
-            self._template = Template.of(line, self.layout)
-            parsed = None if self._template is None else _read(kernel, self._template, self.layout, text, start, most)
+            template = self._template = Template.of(line, self.layout)
+            parsed = None if template is None else _read(kernel, template, self.layout, text, start, most)
         return parsed
 
 
 def _read(
     kernel: MachineFunction, template: Template, layout: Layout, text: bytes, start: int, most: int
 ) -> ParsedLines | None:
-    letters = np.frombuffer(text, np.uint8)
-    shortest = int(template.sizes.sum()) + len(template.kinds)
-    capacity = min(most, (len(text) - start) // shortest + (len(text) - start) // (_OTHERS * 2) + 1)
-    width = len(text) - start + 2 * PADDING
+    letters, stop = np.frombuffer(text, np.uint8), text.rfind(b"\n", start, start + _PIECE) + 1
+    if not stop:
+        return None
+    size, shortest = stop - start, int(template.sizes.sum()) + len(template.kinds)
+    capacity = min(most, size // shortest + size // (_OTHERS * 2) + 1)
+    width = size + 2 * PADDING
     count = len(template.kinds) + 1
     numbers, valid = np.empty(count * capacity, np.int64), np.empty(count * capacity, np.uint8)
     offsets = np.empty(max(1, template.texts) * (capacity + 1), np.int32)
@@ -236,11 +240,11 @@ def _read(
             *(numbers, numbers.view(np.float64), valid, offsets, data, *_powers(), others, answer),
         )
 
-    status, end = run(letters, len(text), 0), int(answer[0])
+    status, end = run(letters, stop, 0), int(answer[0])
     if status == 1:
-        tail = np.frombuffer(text[end:] + bytes(PADDING), np.uint8)
+        tail = np.frombuffer(text[end:stop] + bytes(PADDING), np.uint8)
         answer[0] = 0
-        status = run(tail, len(text) - end, end)
+        status = run(tail, stop - end, end)
         end += int(answer[0])
     if status:
         return None
