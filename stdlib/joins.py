@@ -27,6 +27,7 @@ from tracetypes.check import edge_of
 from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
+from tracetypes.latest import Latest
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.nodes import RowPosition
 from tracetypes.schemas import show_type
@@ -277,6 +278,11 @@ class _AsOfJoin(OpKeyedOrdered[K, E, AsOf[A, B], Known[B]]):
 
     def next_due(self, state: Known[B], key: K) -> int | None:
         return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
+
+    def _joins_latest(self) -> Latest[Any] | None:
+        if type(self) not in (AsOfJoin, AsOfJoinInOrder):  # a subclass may do something else
+            return None
+        return Latest(FromLeft, AsOf, self.times.of, self.tolerance)
 
 
 @attrs.frozen

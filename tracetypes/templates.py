@@ -22,6 +22,7 @@ from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
 from tracetypes.interpolation import Interpolation
+from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
@@ -141,6 +142,10 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
 
     def _interpolates(self) -> Interpolation[V] | None:
         """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
+        return None
+
+    def _joins_latest(self) -> Latest[V] | None:
+        """The parameters of the as-of join of the standard library, which then may run over columns; None for all others."""
         return None
 
 

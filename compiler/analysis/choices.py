@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -12,12 +12,12 @@ from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.monoids import results, united
 from tracetypes.compiler.tracing.expr import Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Schema, String, Timestamp
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, OneOf, Schema, String, Timestamp
 from tracetypes.sort_keys import Desc
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["TracedChoice", "choices_in", "place_of", "returned"]
+__all__ = ["Places", "TracedChoice", "choices_in", "place_of", "places_of", "returned"]
 
 
 @attrs.frozen(eq=False)
@@ -54,6 +54,19 @@ def place_of(by: Callable[[Any], Any], value: Schema) -> Tree:
     if not _has_place(united([result for result in results(tree) if result is not None], "place")):
         raise Untraceable("gives something else than numbers, times, texts, and tuples and desc() of these")
     return tree
+
+
+Places: TypeAlias = tuple[tuple[Schema, Tree], ...]
+"""The function of a sort: a tree for values of each schema, one for each member of a union."""
+
+
+def places_of(by: Callable[[Any], Any], value: Schema) -> Places:
+    """:func:`place_of` for values that may be of several types. Raises :class:`Untraceable`."""
+    if not isinstance(value, OneOf):
+        return ((value, place_of(by, value)),)
+    places = tuple([(member, place_of(by, member)) for member in value.members])
+    united([result for _, tree in places for result in results(tree) if result is not None], "place")
+    return places
 
 
 def returned(function: Callable[[Any], Any], value: Schema) -> Tree:

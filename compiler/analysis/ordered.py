@@ -14,57 +14,41 @@ import attrs
 
 from tracetypes.blame import called
 from tracetypes.compiler.analysis.blame import Opaque, refusal
-from tracetypes.compiler.analysis.choices import place_of
+from tracetypes.compiler.analysis.choices import Places, places_of
 from tracetypes.compiler.analysis.keyed import has_codes
+from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
-from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Pack, Tree, Value
+from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, need_held
+from tracetypes.compiler.tracing.expr import Input, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
 from tracetypes.records import (
-    Boolean,
-    Bytes,
-    Date,
     Float,
     Integer,
     Optional,
     Record,
     Schema,
-    String,
-    Timestamp,
 )
 from tracetypes.schemas import schema_of
 from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedOrdered, overrides
 from tracetypes.trace import StreamType
 
-__all__ = ["Ordered", "StateKind", "ordered_in", "place_in"]
-
-StateKind = Kind | None
-"""The kind of a state, or of a part of one; None for what is always None."""
+__all__ = ["Ordered", "ordered_in", "place_in"]
 
 GROWTH: Final = 8
 """How often a structure may grow."""
 
-_HELD: Final = Boolean | Integer | Float | String | Bytes | Timestamp | Date | Exact
-"""Kinds of scalars that states as columns hold."""
-
-
 @attrs.frozen(eq=False)
-class Ordered:
-    """A traced ordered operator. ``state``: the kind of its states. Trees: ``on_item`` of ``state``, ``key`` and ``value``;
-    ``on_marker`` of ``state``, ``key`` and ``marker``, None where it does nothing; ``due`` (``next_due``) of ``state`` and
-    ``key``, None where the operator does not say it."""
+class Ordered(OrderedForm):
+    """A traced ordered operator. Trees: ``on_item`` of ``state``, ``key`` and ``value``; ``on_marker`` of ``state``, ``key`` and
+    ``marker``, None where it does nothing; ``due`` (``next_due``) of ``state`` and ``key``, None where the operator does not say
+    it."""
 
-    state: StateKind
-    initial: Value
     on_item: Tree
     on_marker: Tree | None
     due: Tree | None
-    forgets: bool
-    key: Schema
-    takes: Schema
-    gives: Schema
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -72,20 +56,21 @@ class Ordered:
         return tuple(tree for tree in (self.on_item, self.on_marker, self.due) if tree is not None)
 
 
-def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> Ordered | Opaque:
+def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> OrderedForm | Opaque:
     """An ordered operator as expressions, or why that cannot be."""
     if not isinstance(op, OpKeyedOrdered):
         return Opaque("its items have no order")
     try:
-        return _ordered(op, takes, gives)
+        its = op._joins_latest()
+        return _ordered(op, takes, gives) if its is None else latest_in(op, its, takes, gives)
     except Untraceable as why:
         return refusal(op, why)
 
 
-def place_in(node: Sort, value: Schema) -> Tree | Opaque:
-    """The function of a sort as an expression of ``value``, or why that cannot be."""
+def place_in(node: Sort, value: Schema) -> Places | Opaque:
+    """The function of a sort as expressions of ``value``, or why that cannot be."""
     try:
-        return place_of(node.by, value)
+        return places_of(node.by, value)
     except Untraceable as why:
         return Opaque(f"the function by= {why.what}")
 
@@ -112,12 +97,15 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: S
             break
     else:
         raise Untraceable("has states whose structure goes on growing")
-    _need_held(state)
+    need_held(state)
     need_type(_example(state), states_of(op))
     due = trace_method(op, "next_due", [_argument(state), key], emits=None) if overrides(op, "next_due") else None
     if due is not None and any(not _is_time(result) for result in results(due)):
         raise Untraceable("has a next_due that gives something else than a number or None")
-    return Ordered(state, initial, on_item, on_marker, due, op.forgets_idle, takes.key, takes.value, gives.value)
+    dues = due is not None
+    return Ordered(
+        state, initial, op.forgets_idle, marks, dues, takes.key, takes.value, gives.value, on_item, on_marker, due
+    )
 
 
 def _is_time(result: Value | None) -> bool:
@@ -160,16 +148,6 @@ def united(one: StateKind, other: StateKind) -> StateKind:
         hint = "an int here and a float there: write 0.0 where 0 stands for a float"
         raise Untraceable(f"returns {hint}", kind=hint)
     raise Untraceable("returns states of different structure")
-
-
-def _need_held(state: StateKind) -> None:
-    if isinstance(state, Record):
-        for _, inner in state.fields:
-            _need_held(inner)
-    elif isinstance(state, Optional):
-        _need_held(state.item)
-    elif state is not None and not isinstance(state, _HELD):
-        raise Untraceable(f"has a state that holds a {type(state).__name__}, which columns of states do not")
 
 
 def _example(state: StateKind) -> Value:

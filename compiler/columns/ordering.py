@@ -23,6 +23,7 @@ from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Columns, Struct, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
@@ -34,6 +35,7 @@ from tracetypes.records import (
     Date,
     Float,
     Integer,
+    OneOf,
     Schema,
     String,
     Timestamp,
@@ -262,6 +264,8 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
             parts += canonical_columns(part, count)
     elif columns.scalar or isinstance(columns.kind, UnitValue):
         parts = []
+    elif isinstance(columns.kind, OneOf) and columns.valid is None:
+        parts = _canonical_columns_of_members(columns.kind, columns, count)
     else:
         match columns.kind:
             case Integer() | Timestamp() | Date() | Boolean():
@@ -275,6 +279,19 @@ def canonical_columns(columns: Columns, count: int) -> list[Any]:
     if columns.valid is None:
         return parts
     return [columns.valid.astype(np.int64), *(np.where(columns.valid, one, 0) for one in parts)]
+
+
+def _canonical_columns_of_members(kind: OneOf, columns: Columns, count: int) -> list[Any]:
+    """The same for a union: by member first."""
+    which = np.zeros(count, np.int64)
+    parts = [which]
+    for at, member in enumerate(members_of(kind, columns, count)):
+        which[member.rows] = at
+        for one in canonical_columns(member.columns, len(member.rows)):
+            part = np.zeros(count, one.dtype)
+            part[member.rows] = one
+            parts.append(part)
+    return parts
 
 
 def _float_order(values: Any) -> Any:

@@ -39,6 +39,11 @@ class PendingTake:
             self._content = array, None
         return array
 
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        """An array, and the rows of it that are meant; None for all."""
+        return self._content
+
     def take(self, rows: Any) -> Any:
         """Some of the rows, as an array."""
         array, within = self._content

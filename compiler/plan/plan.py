@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 
-from tracetypes.compiler.analysis.choices import TracedChoice
+from tracetypes.compiler.analysis.choices import Places, TracedChoice
 from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
@@ -192,8 +192,8 @@ class Step:
     keyed: Keyed | Opaque = _NOT_KEYED
     choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
     coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None
-    ordered: Ordered | Opaque = _NO_ORDER
-    place: Tree | Opaque = _UNTRACED
+    ordered: OrderedForm | Opaque = _NO_ORDER
+    place: Places | Opaque = _UNTRACED
 
     @property
     def operator(self) -> Operator:

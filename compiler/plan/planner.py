@@ -13,7 +13,8 @@ from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
 from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
-from tracetypes.compiler.analysis.ordered import Ordered, ordered_in, place_in
+from tracetypes.compiler.analysis.ordered import ordered_in, place_in
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.specification import require
@@ -330,7 +331,7 @@ class _Planner:
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
-        ordered: Ordered | Opaque = Opaque("it is no operator")
+        ordered: OrderedForm | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             op = as_operator(node.op) if coarse is None else coarse
             monoid = self.once(monoid_in, op, takes)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
+from tracetypes.compiler.columns.column import Columns, inputs_of, merged_columns, taken_later
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems, runs_by_block
@@ -29,8 +31,9 @@ from tracetypes.compiler.runtime.open_blocks import (
 )
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.tracing.expr import Tree, Undefined
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
+from tracetypes.records import OneOf, Schema
 from tracetypes.trace import StreamType
 
 __all__ = ["Place", "SortedBlocks", "TableBlocks"]
@@ -39,17 +42,24 @@ __all__ = ["Place", "SortedBlocks", "TableBlocks"]
 @final
 @attrs.frozen(eq=False)
 class Place:
-    """The function of a sort as a tree. ``seen`` sees what it gives."""
+    """The function of a sort. ``trees``: of values of each schema; ``seen`` sees what each gives."""
 
-    tree: Tree
-    seen: Callable[[Inputs, Columns, int], None] | None
+    trees: Places
+    seen: Sequence[Callable[[Inputs, Columns, int], None]]
 
-    def of(self, values: Columns, count: int) -> Columns:
+    def of(self, kind: Schema, values: Columns, count: int) -> Columns:
         """What it gives for values. Raises :class:`Undefined`."""
+        if not isinstance(kind, OneOf):
+            return self._of(0, values, count)
+        members = members_of(kind, values, count)
+        places = [(self._of(at, one.columns, len(one.rows)), one.rows) for at, one in enumerate(members) if len(one.rows)]
+        return merged_columns(places, count)
+
+    def _of(self, at: int, values: Columns, count: int) -> Columns:
         inputs = inputs_of({"value": values})
-        places = return_values(self.tree, inputs, count)
-        if self.seen is not None:
-            self.seen(inputs, places, count)
+        places = return_values(self.trees[at][1], inputs, count)
+        if self.seen:
+            self.seen[at](inputs, places, count)
         return places
 
 
@@ -151,7 +161,7 @@ class SortedBlocks(TableBlocks):
             return OrderedItems(from_arrow(takes.key, keys), 0, none, none, from_arrow(takes.value, column), 1)
         ends, keys, column = table
         values, codes = from_arrow(takes.value, column), codes_of(takes.key, keys)
-        rows = self.sorter.rows_of_columns([codes, ends], place.of(values, len(ends)), values)
+        rows = self.sorter.rows_of_columns([codes, ends], place.of(takes.value, values, len(ends)), values)
         codes, ends = codes[rows], ends[rows]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
         names = from_arrow(takes.key, keys.take(pa.array(rows[starts])))

@@ -9,12 +9,12 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
-from tracetypes.compiler.runtime.ordered_kernel import Replay, Taken
+from tracetypes.compiler.runtime.ordered_base import Replay, Taken
 from tracetypes.compiler.runtime.ordered_states import objects_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import CodedError
@@ -35,7 +35,7 @@ class OrderedCheck:
     """Looks at some of the items that an operator takes, and at some keys without items that take markers; the laws are checked
     on these calls, too."""
 
-    def __init__(self, verifier: Verifier, step: Step, ordered: Ordered) -> None:
+    def __init__(self, verifier: Verifier, step: Step, ordered: OrderedForm) -> None:
         assert isinstance(step.operator, OpKeyedOrdered)
         self.verifier, self.op, self.ordered = verifier, step.operator, ordered
         self.name, self.watch = verifier.names[id(step.operator)], verifier.keyed(step)

@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.analysis.ordered import Ordered, StateKind
+from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.analysis.ordered_form import StateKind
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, inputs_of
 from tracetypes.compiler.columns.conditionals import constant_column

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import attrs
 import numpy as np
 
-from tracetypes.compiler.analysis.ordered import Ordered, StateKind
+from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, merged_columns, take
@@ -23,7 +23,7 @@ from tracetypes.compiler.runtime.scalars import column_of, full, like, put
 from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
 from tracetypes.records import Optional, Record
 
-__all__ = ["OrderedState", "OrderedStates", "columns_of", "merged", "objects_of", "settled"]
+__all__ = ["OrderedState", "OrderedStates", "classed", "columns_of", "merged", "objects_of", "settled"]
 
 
 @attrs.define(eq=False)
@@ -51,7 +51,7 @@ class OrderedState:
 class OrderedStates:
     """Makes states of one operator, finds them by key, and changes them."""
 
-    def __init__(self, ordered: Ordered) -> None:
+    def __init__(self, ordered: OrderedForm) -> None:
         self.key, self.kind = ordered.key, ordered.state
         self.shape = repr(self.kind), dumps(self.kind)
         self.first = settled(self.kind, evaluate(ordered.initial, _nothing, 1), 1)
@@ -235,16 +235,16 @@ def _names(kind: Record) -> tuple[str, ...]:
 
 def objects_of(kind: StateKind, columns: Columns, count: int) -> list[Any]:
     """Columns of states as Python values."""
-    return values_of(_classed(kind, columns), count)
+    return values_of(classed(kind, columns), count)
 
 
-def _classed(kind: StateKind, columns: Columns) -> Columns:
-    """The columns with the author's classes."""
+def classed(kind: StateKind, columns: Columns) -> Columns:
+    """Columns of states with the author's classes."""
     bare: Any = kind.item if isinstance(kind, Optional) else kind
     if not isinstance(columns, Struct):
         return columns
     fields = zip(bare.fields, columns.parts, strict=True)
-    return Struct(bare.cls, columns.names, tuple(_classed(inner, part) for (_, inner), part in fields), columns.valid)  # type: ignore[arg-type]
+    return Struct(bare.cls, columns.names, tuple(classed(inner, part) for (_, inner), part in fields), columns.valid)  # type: ignore[arg-type]
 
 
 def _getter(step: str | int) -> Callable[[Any], Any]:

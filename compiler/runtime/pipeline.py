@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, TypeAlias, final
 
-from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.plan.facts import columns_in_order, sums_only
 from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
@@ -25,8 +25,9 @@ from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.open_blocks import OpenBlocks
 from tracetypes.compiler.runtime.operators import Runner, UnorderedState, ordered_runner, sorter_of, unordered_runner
+from tracetypes.compiler.runtime.ordered_base import OrderedKernel
 from tracetypes.compiler.runtime.ordered_check import OrderedCheck
-from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
+from tracetypes.compiler.runtime.ordered_kernels import kernel_of
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.verification import Verifier
@@ -294,15 +295,15 @@ def _runner(stage: Stage, at: int, step: Step, watch: Watch | None) -> Runner:
             return unordered_runner(op, step, folded=folded, tumbles=tumbles, pane=pane, watch=watch)
 
 
-def _columns(stage: Stage, verifier: Verifier | None) -> dict[int, OrderedColumns]:
+def _columns(stage: Stage, verifier: Verifier | None) -> dict[int, OrderedKernel]:
     """The operators behind the sort of a stage that run over columns, by their places."""
-    kernels: dict[int, OrderedColumns] = {}
+    kernels: dict[int, OrderedKernel] = {}
     for at in range(1, columns_in_order(stage) + 1):
         op, ordered = stage.steps[at].operator, stage.steps[at].ordered
         assert isinstance(op, OpKeyedOrdered)
-        assert isinstance(ordered, Ordered)
+        assert isinstance(ordered, OrderedForm)
         seen = None if verifier is None else OrderedCheck(verifier, stage.steps[at], ordered)
-        kernels[at] = OrderedColumns(op, ordered, seen)
+        kernels[at] = kernel_of(op, ordered, seen)
     return kernels
 
 

@@ -130,7 +130,9 @@ def _place(stage: Stage, verifier: Verifier | None) -> Place | None:
     sort = stage.steps[0]
     if isinstance(sort.place, Opaque) or not isinstance(sort.node, Sort):
         return None
-    return Place(sort.place, None if verifier is None else verifier.sorting(sort.node, sort.place, stage.takes.value))
+    node = sort.node
+    seen = [] if verifier is None else [verifier.sorting(node, tree, schema) for schema, tree in sort.place]
+    return Place(sort.place, seen)
 
 
 @final

@@ -1,0 +1,244 @@
+"""The as-of join over columns: the latest right item of each left one is found by positions, for all keys at once.
+
+Items come by key, then in the order of the join: right before left at equal times. So the right item that counts for a left one
+is the last before it, or what the key knew before; only where times go back from block to block is it an earlier one, the newest
+so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.analysis.latest import TracedLatest
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import (
+    Column,
+    Columns,
+    Struct,
+    concat,
+    full_values,
+    inputs_of,
+    take,
+    taken_later,
+)
+from tracetypes.compiler.columns.conversion import from_arrow
+from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.members import Member, members_of
+from tracetypes.compiler.runtime.closed_blocks import OrderedItems
+from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys
+from tracetypes.compiler.runtime.ordered_states import OrderedState, classed, merged, settled
+from tracetypes.compiler.tracing.expr import Tree, Undefined
+from tracetypes.marker_runs import MarkerRuns
+from tracetypes.records import INT_MIN, Integer, OneOf, Optional
+from tracetypes.templates import OpKeyedOrdered
+
+__all__ = ["LatestJoin"]
+
+WIDEST: Final = 1 << 61
+"""Times and a tolerance below it are added and subtracted in 64 bits."""
+
+
+@final
+@attrs.frozen(eq=False)
+class Known:
+    """What keys knew before: whether they knew something (bool), and the time of that (int64; INT_MIN for nothing)."""
+
+    there: Any
+    times: Any
+
+
+@final
+@attrs.frozen(eq=False)
+class Rights:
+    """The right items: their keys and the ends of their blocks, their times, and ``newest``: of each the row of the newest among
+    those of its key so far (all int64)."""
+
+    codes: Any
+    ends: Any
+    times: Any
+    newest: Any
+
+
+@final
+class LatestJoin(OrderedKernel):
+    """Runs an as-of join over columns."""
+
+    def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: TracedLatest, seen: SeenKeys | None = None) -> None:
+        super().__init__(op, form, seen)
+        self.join = form
+
+    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
+        """In which of some slots (int64) a marker may matter (bool)."""
+        if self.join.tolerance is None:
+            return np.zeros(len(rows), np.bool_)
+        states = state.states if len(rows) == state.count else take(state.states, rows)
+        known = self._known(states, len(rows))
+        return known.there & (known.times + (self.join.tolerance + 1) <= markers[-1])
+
+    def after(
+        self, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
+    ) -> tuple[Columns, Emitted]:
+        """What some keys have as states when they have taken items and markers, and what they have emitted."""
+        number = len(first)
+        known = self._known(states, number)
+        left, right = self._sides(items)
+        rights = self._rights(items, right, known)
+        following = Following(markers)
+        before = np.cumsum(_mask(right.rows, items.count))[left.rows] - 1  # the last right row before each left one
+        emitted = self._emitted(items, left, right, rights, before, known, following, states)
+        return self._states(right, rights, known, following, states, number), emitted
+
+    def _known(self, states: Columns, count: int) -> Known:
+        if isinstance(states, Column):  # None in all rows
+            return Known(np.zeros(count, np.bool_), np.full(count, INT_MIN))
+        there = np.ones(count, np.bool_) if states.valid is None else states.valid
+        (time, _) = states.parts
+        assert isinstance(time, Column)
+        times = np.where(there, full_values(time, count), INT_MIN)
+        return Known(there, _bounded(times, there))
+
+    def _sides(self, items: OrderedItems) -> tuple[Member, Member]:
+        """The left and the right items, each with their values."""
+        assert isinstance(self.join.takes, OneOf)
+        members = {one.record.cls: one for one in members_of(self.join.takes, items.values, items.count)}
+        return members[self.join.left.cls], members[self.join.right.cls]
+
+    def _rights(self, items: OrderedItems, right: Member, known: Known) -> Rights:
+        codes, ends, count = items.codes[right.rows], items.ends[right.rows], len(right.rows)
+        times, newest = _times(self.join.times[1], right), np.arange(count)
+        first = np.append(True, codes[1:] != codes[:-1])[:count]
+        older = np.append(False, times[1:] < times[:-1])[:count] & ~first
+        older |= first & known.there[codes] & (times < known.times[codes])
+        if older.any():
+            if self.join.tolerance is not None:
+                raise Undefined(0)  # an item may be older than one that was forgotten
+            order = np.argsort(times, kind="stable")
+            ranks = np.empty(count, np.int64)
+            ranks[order] = newest
+            base = codes * count
+            newest = order[np.maximum.accumulate(base + ranks) - base]
+        return Rights(codes, ends, times, newest)
+
+    def _forgotten(self, following: Following, times: Any, since: Any) -> Any:
+        """The first marker (int64) behind which what is known since a time is no longer known."""
+        if self.join.tolerance is None:
+            return np.full(len(times), NEVER)
+        return following.of(np.maximum(times + (self.join.tolerance + 1), since))
+
+    def _emitted(
+        self,
+        items: OrderedItems,
+        left: Member,
+        right: Member,
+        rights: Rights,
+        before: Any,
+        known: Known,
+        following: Following,
+        states: Columns,
+    ) -> Emitted:
+        codes, ends, times = items.codes[left.rows], items.ends[left.rows], _times(self.join.times[0], left)
+        partner, at, own = _chosen(rights, before, codes, known)
+        fits = (own | known.there[codes]) & (at <= times)
+        if self.join.tolerance is not None:
+            fits &= times - np.where(fits, at, times) <= self.join.tolerance
+            since = np.full(len(times), INT_MIN)
+            since[own] = rights.ends[partner[own]]
+            some = np.flatnonzero(fits)
+            fits[some] = self._forgotten(following, at[some], since[some]) >= ends[some]
+        gives: Any = self.join.gives
+        values = Struct(gives.cls, gives.names, (_value(left), self._partners(right, partner, own, fits, codes, states)))
+        return Emitted(codes, ends, values)
+
+    def _partners(self, right: Member, partner: Any, own: Any, fits: Any, codes: Any, states: Columns) -> Columns:
+        """The values of the right items, None where nothing fits."""
+        count, of_before = len(right.rows), np.flatnonzero(fits & ~own)
+        parts = [(_value(right), count)] if count else []
+        rows = np.where(fits & own, partner, 0)
+        if len(of_before):
+            assert isinstance(states, Struct)
+            kept = states.parts[1]
+            assert kept is not None
+            rows[of_before] = count + np.arange(len(of_before))
+            parts.append((classed(self._kind, take(kept, codes[of_before])), len(of_before)))
+        if not parts:
+            return Column(None, None) if not len(rows) else _none(self._kind, len(rows))
+        values = taken_later(concat(parts), rows)
+        if fits.all():
+            return values
+        return attrs.evolve(values, valid=fits if values.valid is None else values.valid & fits)
+
+    @property
+    def _kind(self) -> Any:
+        """The schema of right values."""
+        return dict(self.join.right.fields)["value"]
+
+    def _states(
+        self, right: Member, rights: Rights, known: Known, following: Following, states: Columns, number: int
+    ) -> Columns:
+        """The states of keys when all has been taken."""
+        keys = np.arange(number)
+        partner, at, own = _chosen(rights, np.searchsorted(rights.codes, keys, "right") - 1, keys, known)
+        since = np.full(number, INT_MIN)
+        since[own] = rights.ends[partner[own]]
+        there = own | known.there
+        there[there] = self._forgotten(following, at[there], since[there]) == NEVER
+        fresh, kept, gone = np.flatnonzero(there & own), np.flatnonzero(there & ~own), np.flatnonzero(~there)
+        rows = partner[fresh]
+        new = Struct(tuple, (), (Column(Integer(), rights.times[rows]), take(_value(right), rows)))
+        kind: Any = self.join.state
+        parts = [(settled(kind, new, len(fresh)), fresh), (take(states, kept), kept), (Column(None, None), gone)]
+        return merged(kind, parts, number)
+
+
+def _chosen(rights: Rights, before: Any, codes: Any, known: Known) -> tuple[Any, Any, Any]:
+    """Which right item some keys know. ``before``: the last right row (int64) up to then, of any key; ``codes``: the keys. Gives
+    its row (int64), its time (int64), and whether there is one that is not older than what the key knew before (bool)."""
+    if not len(rights.codes):
+        return np.zeros(len(codes), np.int64), known.times[codes], np.zeros(len(codes), np.bool_)
+    row = np.maximum(before, 0)
+    own = (before >= 0) & (rights.codes[row] == codes)
+    row = rights.newest[row]
+    times, earlier = rights.times[row], known.times[codes]
+    own &= times >= earlier
+    return row, np.where(own, times, earlier), own
+
+
+def _value(side: Member) -> Columns:
+    """What lies in the items of a side."""
+    assert isinstance(side.columns, Struct)
+    value = side.columns.parts[side.columns.names.index("value")]
+    assert value is not None
+    return value
+
+
+def _times(tree: Tree, side: Member) -> Any:
+    """The times (int64) of the items of a side."""
+    count = len(side.rows)
+    if not count:
+        return side.rows
+    times = return_values(tree, inputs_of({"value": side.columns}), count)
+    if not isinstance(times, Column) or times.valid is not None or times.undefined is not None:
+        raise Undefined(0)
+    return _bounded(full_values(times, count), None)
+
+
+def _bounded(times: Any, there: Any) -> Any:
+    some = times if there is None else times[there]
+    if len(some) and (some.max() > WIDEST or some.min() < -WIDEST):
+        raise Undefined(0)
+    return times
+
+
+def _mask(rows: Any, count: int) -> Any:
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _none(kind: Any, count: int) -> Columns:
+    """A missing value in each row."""
+    schema = kind if isinstance(kind, Optional) else Optional(kind)
+    return take(from_arrow(schema, array(schema, [None])), np.zeros(count, np.int64))

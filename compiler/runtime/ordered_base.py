@@ -1,0 +1,208 @@
+"""What all kernels of ordered operators have in common.
+
+A kernel takes the items of many keys at once, and the markers, from columns of states to columns of states. Whatever it cannot do
+raises :class:`Undefined` before anything is changed; the caller then goes on with objects, so that an error is that of the
+sequential algorithm.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+import attrs
+import numpy as np
+
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
+from tracetypes.compiler.columns.column import Columns, concat, take
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.closed_blocks import OrderedItems
+from tracetypes.compiler.runtime.ordered_states import OrderedState, OrderedStates, merged
+from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.conformance import conformer
+from tracetypes.marker_runs import MarkerRuns
+from tracetypes.markers import Marker
+from tracetypes.records import INT_MAX
+from tracetypes.state_check import states_of
+from tracetypes.templates import OpKeyedOrdered
+
+__all__ = ["NEVER", "Emitted", "Following", "OrderedKernel", "Replay", "SeenKeys", "Taken", "first_markers"]
+
+NEVER: Final = INT_MAX
+"""Behind every marker."""
+
+
+@attrs.frozen(eq=False)
+class Emitted:
+    """What was emitted: the key, the end of the block (both int64) and the value of each emission. Those of a key are in their
+    order."""
+
+    codes: Any
+    ends: Any
+    values: Columns
+
+
+@attrs.frozen(eq=False)
+class Taken:
+    """What keys have taken: ``number`` of them, their slots before (int64, -1 for none), their states before and after, and what
+    they have emitted."""
+
+    keys: Columns
+    number: int
+    slots: Any
+    before: Columns
+    after: Columns
+    emitted: Emitted
+
+
+SeenKeys = Callable[[OrderedItems, MarkerRuns, Taken], None]
+"""Sees what keys have taken."""
+
+
+class OrderedKernel(ABC):
+    """Runs an ordered operator over columns. ``seen`` sees what it does."""
+
+    def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: OrderedForm, seen: SeenKeys | None = None) -> None:
+        self.op, self.form, self.seen = op, form, seen
+        self.states = OrderedStates(form)
+        self.refused = 0
+        """How many states did not fit into columns."""
+
+    @abstractmethod
+    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
+        """In which of some slots (int64) a marker may matter (bool)."""
+
+    @abstractmethod
+    def after(
+        self, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
+    ) -> tuple[Columns, Emitted]:
+        """What some keys have as states when they have taken items and markers, and what they have emitted. ``first``:
+        the :func:`first_markers`."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether markers that change nothing cost nothing."""
+        return not self.form.marks or self.form.dues
+
+    def adopted(self, state: Any, count: int) -> OrderedState | None:
+        """States as columns; None where they and the ``count`` items that come are so few that objects are as fast, or where they
+        do not fit. Those that did not fit are tried again only when there are twice as many."""
+        if isinstance(state, OrderedState):
+            return state if self.states.fits(state) else None
+        if count + len(state) < limits.MANY or (self.refused and len(state) < 2 * self.refused):
+            return None
+        try:
+            return self.states.of(state)
+        except Undefined:
+            self.refused = len(state)
+            return None
+
+    def run(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> OrderedItems:
+        """Take the items of the blocks of some markers, and the markers; gives what is emitted. Raises :class:`Undefined`; then
+        ``state`` is as it was."""
+        with np.errstate(all="ignore"):
+            taken = self._taken(state, items, markers)
+            if self.seen is not None:
+                self.seen(items, markers, taken)
+            self.states.change(state, taken.keys, taken.slots, taken.after)
+        if self.form.forgets:
+            self.states.forget(state, taken.slots)
+        return _items(taken, items.start + 1)
+
+    def _taken(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
+        keys, number, slots = items.keys, items.number, self.states.find(state, items.keys, items.number)
+        states = self.states.taken(state, slots)
+        if self.form.marks and markers:
+            due = self._due(state, slots, markers)
+            if len(due):
+                parts = [(states, np.arange(number)), (take(state.states, due), number + np.arange(len(due)))]
+                states = merged(self.form.state, parts, number + len(due))
+                keys = concat([(keys, number), (take(state.keys, due), len(due))]) if number else take(state.keys, due)
+                number, slots = number + len(due), np.concatenate([slots, due])
+        after, emitted = self.after(items, markers, keys, first_markers(items, slots), states)
+        return Taken(keys, number, slots, states, after, emitted)
+
+    def _due(self, state: OrderedState, slots: Any, markers: MarkerRuns) -> Any:
+        """The slots (int64) without items for which a marker may matter."""
+        untouched = np.ones(state.count, np.bool_)
+        untouched[slots[slots >= 0]] = False
+        rows = np.flatnonzero(untouched)
+        return rows[self.at_markers(state, rows, markers)] if len(rows) else rows
+
+
+def _items(taken: Taken, start: int) -> OrderedItems:
+    """What was emitted, of the keys that have emitted something."""
+    keys, number, out = taken.keys, taken.number, taken.emitted
+    new = np.ones(len(out.codes), np.bool_)
+    new[1:] = out.codes[1:] != out.codes[:-1]
+    some = out.codes[new]
+    if len(some) < number:
+        return OrderedItems(take(keys, some), len(some), np.cumsum(new) - 1, out.ends, out.values, start)
+    return OrderedItems(keys, number, out.codes, out.ends, out.values, start)
+
+
+def first_markers(items: OrderedItems, slots: Any) -> Any:
+    """The time (int64) from which each key takes markers: a key to come begins with its first item. ``slots``: as in
+    :class:`Taken`."""
+    first = np.full(len(slots), np.iinfo(np.int64).min)
+    new = np.flatnonzero(slots < 0)
+    first[new] = items.ends[items.starts[new]]
+    return first
+
+
+@final
+class Replay:
+    """An operator in Python, key by key: what it emits, with the end of each block."""
+
+    def __init__(self, op: Any, form: OrderedForm, markers: MarkerRuns) -> None:
+        self.op, self.markers, self.marks = op, markers, form.marks and bool(markers)
+        self.dues = form.dues
+        self.fit, self.types = conformer(form.gives), states_of(op)
+        self.values: list[Any] = []
+        self.ends: list[int] = []
+
+    def key(self, state: Any, key: Any, items: Sequence[tuple[int, Any]], passed: int) -> Any:
+        """A key takes items, each with the end of its block, and markers from a time on; its state afterwards."""
+        op, emit, returned, start = self.op, self._emit, self.types.returned, passed
+        for end, value in items:
+            if self.marks:
+                state, start = self._up_to(state, key, start, end)
+            self.end = end
+            state = returned("on_item", key, op.on_item(state, key, value, emit))
+        return self._up_to(state, key, start, NEVER)[0] if self.marks else state
+
+    def _up_to(self, state: Any, key: Any, start: int, end: int) -> tuple[Any, int]:
+        """A key takes the markers from ``start`` on, before ``end``."""
+        while True:
+            if self.dues:
+                due = self.op.next_due(state, key)
+                marker = None if due is None else self.markers.next(max(due, start))
+            else:
+                marker = self.markers.next(start)
+            if marker is None or marker >= end:
+                return state, start
+            self.end, start = marker, marker + 1
+            state = self.types.returned("on_marker", key, self.op.on_marker(state, key, Marker(marker), self._emit))
+
+    def _emit(self, value: Any) -> None:
+        self.values.append(self.fit(value))
+        self.ends.append(self.end)
+
+
+@final
+class Following:
+    """The first marker from a time on."""
+
+    def __init__(self, markers: MarkerRuns) -> None:
+        self.ranges = markers.ranges
+
+    def of(self, times: Any) -> Any:
+        """For many times (int64); :data:`NEVER` where there is none."""
+        first = np.full(len(times), NEVER)
+        for one in self.ranges:
+            steps = np.maximum(0, -((one.start - times) // one.step)) if one.step else 0
+            steps = np.where(times <= one.start, 0, steps)
+            marker = np.where(times <= one[-1], one.start + steps * one.step, NEVER)
+            first = np.minimum(first, marker)
+        return first
