@@ -309,8 +309,9 @@ def test_items_are_in_order_before_they_are_objects(by: str, monkeypatch: pytest
     """Whatever ``by`` gives: if it is traced, columns are sorted, and a Python operator takes the objects made of them."""
     monkeypatch.setattr(limits, "MANY", 1)
     chance, checked = random.Random(by), made(Seen(), by=BY[by])
-    parts = [0.0, -0.0, 1.5, math.nan], [None, "", "x", "é"], range(25)
-    rows = {"in": [(chance.choice("ab"), Reading(*map(chance.choice, parts))) for _ in range(90)]}
+    numbers, texts = [0.0, -0.0, 1.5, math.nan], [None, "", "x", "é"]
+    readings = [Reading(chance.choice(numbers), chance.choice(texts), chance.randrange(25)) for _ in range(90)]
+    rows = {"in": [(chance.choice("ab"), reading) for reading in readings]}
     wanted, _ = interpret_rows(checked, rows)
     answer = simulate.simulate(plan(checked, key_groups=1), rows, seed=0, steps=2, pieces=1)
     for key in "ab":
