@@ -20,9 +20,15 @@ from hypothesis.strategies import DataObject
 from tests.strategies import FLOATS, INTEGERS, STRINGS, schemas, values
 from tracetypes import Dataflow, Marker, OpKeyedOrdered, OpKeyedUnordered, OpStateless, U, check, desc, every, sort
 from tracetypes.canonical import canonical
+from tracetypes.compiler.analysis.ordered import place_in
+from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.columns import ordering
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import inputs_of
 from tracetypes.compiler.columns.conversion import from_arrow
+from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
+from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.emitter import Emitted
@@ -33,7 +39,7 @@ from tracetypes.conformance import conformer, key_problem, positive_zeros
 from tracetypes.errors import OperatorFailed
 from tracetypes.interpreter import interpret_rows, sort_order
 from tracetypes.nodes import Sort
-from tracetypes.records import Schema
+from tracetypes.records import INT_MAX, INT_MIN, Schema
 from tracetypes.schemas import schema_of
 
 
@@ -99,6 +105,84 @@ def test_whole_blocks_are_sorted_as_the_definition_says(name: str, items: list[t
     ]
 
 
+@pytest.mark.parametrize("name", BY)
+@given(items=st.lists(st.tuples(st.integers(0, 2), READINGS), min_size=1, max_size=12), in_order=st.booleans())
+def test_columns_are_sorted_as_the_definition_says(name: str, items: list[tuple[int, Reading]], in_order: bool) -> None:
+    sorted_as_defined(name, items, in_order)
+
+
+def sorted_as_defined(name: str, items: list[tuple[int, Reading]], in_order: bool) -> None:
+    """``in_order``: the places come in order, as times often do."""
+    node, schema = sort_node(BY[name]), schema_of(Reading)
+    order, whole, tree = sort_order(node, schema), canonical(schema), place_in(node, schema)
+    if isinstance(tree, Opaque):
+        return
+    if in_order:
+        items = sorted(items, key=lambda item: order(item[1])[0])
+    values, codes = [value for _, value in items], np.array([code for code, _ in items], np.int64)
+    columns = from_arrow(schema, array(schema, values))
+    try:
+        place = return_values(tree, inputs_of({"value": columns}), len(values))
+        rows = Sorter(node, schema).rows_of_columns([codes], place, columns)
+    except Undefined:
+        return
+    wanted = sorted(items, key=lambda item: (item[0], order(item[1])))
+    assert [(code, whole(value)) for code, value in wanted] == [
+        (items[row][0], whole(items[row][1])) for row in rows.tolist()
+    ]
+
+
+TIED = [(n % 2, Reading(float(n % 3), "ab"[n % 5 % 2] if n % 4 else None, 0)) for n in range(12)]
+
+def turned(key: SortKey) -> SortKey:
+    return SortKey(lambda rows, group: ~key.of(rows, group), key.dear)
+
+
+TWINS: dict[str, Callable[[Any], Any]] = {
+    "ties the other way": lambda keys: [turned(key) for key in keys],
+    "ties as they come": lambda keys: [],
+    "the last field first": lambda keys: keys[::-1],
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_another_order_of_ties_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys_of = ordering._later
+    sorted_as_defined("one for all", TIED, False)
+    monkeypatch.setattr(ordering, "_later", lambda values: TWINS[name](list(keys_of(values))))
+    with pytest.raises(AssertionError):
+        sorted_as_defined("one for all", TIED, False)
+
+
+NUMBERS = st.sampled_from([0, 1, 2, INT_MIN, INT_MAX, -1]) | INTEGERS
+
+
+@given(data=st.data(), count=st.integers(0, 40), dear=st.lists(st.booleans(), max_size=5))
+def test_rows_are_sorted_by_columns_and_keep_their_order_among_equal_ones(
+    data: DataObject, count: int, dear: list[bool]
+) -> None:
+    columns = []
+    for _ in dear:
+        some = data.draw(st.lists(NUMBERS, min_size=1, max_size=4))
+        column = data.draw(st.lists(st.sampled_from(some), min_size=count, max_size=count))
+        columns.append(np.array(sorted(column) if data.draw(st.booleans()) else column, np.int64))
+    keys = [SortKey(SortKey.column(column).of, one) for column, one in zip(columns, dear, strict=True)]
+    wanted = sorted(range(count), key=lambda row: [int(column[row]) for column in columns])
+    assert sorted_rows(keys, count).tolist() == wanted
+
+
+def test_further_columns_are_read_for_rows_that_others_do_not_tell_apart() -> None:
+    read: list[Any] = []
+
+    def dear(rows: Any, group: Any) -> Any:
+        read.append((rows.tolist(), group.tolist()))
+        return -rows
+
+    first = np.array([3, 1, 3, 2, 1, 0], np.int64)
+    assert sorted_rows([SortKey.column(first), SortKey(dear, dear=True)], 6).tolist() == [5, 4, 1, 3, 2, 0]
+    assert read == [([1, 4, 0, 2], [0, 0, 1, 1])]
+
+
 MIXED = {"int or float", "int or bool", "fraction", "desc int or float", "int or desc"}
 
 
@@ -125,7 +209,7 @@ def test_canonical_columns_have_the_canonical_order(data: DataObject, schema: Sc
     some = data.draw(st.lists(values(schema), min_size=1, max_size=8))
     whole = canonical(schema)
     try:
-        columns = canonical_columns(from_arrow(schema, array(schema, some)), len(some))
+        columns = canonical_columns(from_arrow(schema, array(schema, some)))
     except Undefined:
         return
     made = list(zip(*(column.tolist() for column in columns), strict=True)) or [()] * len(some)

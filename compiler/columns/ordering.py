@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from functools import partial
+from itertools import chain, pairwise, repeat
 from typing import Any
 
 import attrs
@@ -20,10 +21,11 @@ import pyarrow.compute as pc
 
 from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import array, from_array
-from tracetypes.compiler.columns.column import Columns, Struct, take
+from tracetypes.compiler.columns.column import Column, Columns, Struct, take_column
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.columns.members import members_of
+from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
@@ -146,49 +148,38 @@ class Sorter:
             positions = list(map(self.by, values))
         except Exception:
             raise Undefined(0) from None  # who sorts them one by one finds out which
-        return _rows_by([*codes, *_columns_of(positions)], lambda group, rows: self._among_ties(group, rows, values, column))
+        return sorted_rows(self._keys([*codes, *_columns_of(positions)], values, column), len(values))
 
     def rows_of_columns(self, codes: Sequence[Any], place: Columns, values: Columns) -> Any:
         """:meth:`rows` for values as columns. ``place``: what ``by`` gives for them. Raises :class:`Undefined`, also for NaN."""
         places = place_columns(place)
         if any(len(one) and (one.max() == INT_MAX or one.min() == INT_MIN) for one in places):
             raise Undefined(0)  # NaN, which the definition refuses, or an integer that looks like it
+        return sorted_rows(chain(map(SortKey.column, [*codes, *places]), _later(values)), len(codes[0]))
 
-        def among_ties(group: Any, rows: Any) -> Any:
-            columns = canonical_columns(take(values, rows), len(rows))
-            return np.lexsort(_packed([group, *columns])[::-1])
-
-        return _rows_by([*codes, *places], among_ties)
-
-    def _among_ties(self, group: Any, rows: Any, values: list[Any], column: Callable[[], Any]) -> Any:
-        """The order of some rows by group, then by the canonical order of their values."""
+    def _keys(self, columns: list[Any], values: list[Any], column: Callable[[], Any]) -> Iterator[SortKey]:
+        """Columns, then the canonical order of values."""
+        yield from map(SortKey.column, columns)
         try:
-            columns = take(from_arrow(self.value, column()), rows)
-            return np.lexsort(_packed([group, *canonical_columns(columns, len(rows))])[::-1])
+            keys = canonical_keys(from_arrow(self.value, column()))
         except Undefined:
-            groups, whole = group.tolist(), self.whole
-            places = [(at, whole(values[row])) for at, row in zip(groups, rows.tolist(), strict=True)]
-            return np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+            keys = [SortKey(partial(self._ranks, values), dear=True)]
+        yield from keys
+
+    def _ranks(self, values: list[Any], rows: Any, group: Any) -> Any:
+        """Numbers in the canonical order of some values, group by group."""
+        rows = np.arange(len(values)) if rows is None else rows
+        groups = repeat(0) if group is None else group.tolist()
+        places = list(zip(groups, map(self.whole, map(values.__getitem__, rows.tolist())), strict=False))
+        order = sorted(range(len(places)), key=places.__getitem__)
+        numbers = np.empty(len(places), np.int64)
+        numbers[order] = np.cumsum([False, *(places[one] != places[other] for one, other in pairwise(order))])
+        return numbers
 
 
-def _rows_by(columns: Sequence[Any], among_ties: Callable[[Any, Any], Any]) -> Any:
-    """The rows (int64) by columns, of which the first one counts most. ``among_ties``: the order of rows that they do not tell
-    apart, given the group and the number of each."""
-    marks = _packed(columns)
-    order = np.lexsort(marks[::-1])
-    equal = np.ones(max(len(order) - 1, 0), np.bool_)
-    for mark in marks:
-        ranked = mark[order]
-        equal &= ranked[1:] == ranked[:-1]
-    if not equal.any():
-        return order
-    tied = np.zeros(len(order), np.bool_)
-    tied[1:] = equal
-    tied[:-1] |= equal
-    group = np.concatenate([[0], np.cumsum(~equal)])[tied]
-    rows = order[tied]
-    order[tied] = rows[among_ties(group, rows)]
-    return order
+def _later(values: Columns) -> Iterator[SortKey]:
+    """:func:`canonical_keys`, made when the first one is asked for."""
+    yield from canonical_keys(values)
 
 
 # ------------------------------------------------------------------------------------------------- columns to sort by
@@ -206,7 +197,7 @@ def _columns_of(positions: list[Any]) -> list[Any]:
             raise Undefined(0)
         return [one for part in zip(*positions, strict=True) for one in _columns_of(list(part))]
     if kind is Desc:
-        return [~one if one.dtype == np.int64 else -one for one in _columns_of([one.value for one in positions])]
+        return [~one for one in _columns_of([one.value for one in positions])]
     try:
         if kind is int or kind is bool:
             return [np.array(positions, np.int64)]
@@ -217,7 +208,7 @@ def _columns_of(positions: list[Any]) -> list[Any]:
     if kind is float:
         numbers = np.array(positions, np.float64)
         if not np.isnan(numbers).any():
-            return [numbers]
+            return [_float_order(numbers + 0.0)]
     elif kind is dt.datetime and all(time.tzinfo is dt.UTC for time in positions):
         return [np.array(list(map(micros_of, positions)), np.int64)]
     elif kind is dt.date:
@@ -229,7 +220,9 @@ def ranks(texts: Any) -> Any:
     """Numbers in the order of texts or bytes. UTF-8 has the order of the characters."""
     if pa.types.is_dictionary(texts.type):
         texts = texts.cast(texts.type.value_type)
-    return pc.rank(texts, tiebreaker="dense").to_numpy().astype(np.int64)
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    places = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy().astype(np.int64)
+    return places[encoded.indices.to_numpy()]
 
 
 def place_columns(columns: Columns) -> list[Any]:
@@ -255,71 +248,78 @@ def place_columns(columns: Columns) -> list[Any]:
             raise Undefined(0)
 
 
-def canonical_columns(columns: Columns, count: int) -> list[Any]:
+def canonical_columns(columns: Columns) -> list[Any]:
     """Columns that order rows as :func:`tracetypes.canonical.canonical` orders their values. Raises :class:`Undefined` for
     schemas that have none."""
+    return [key.of(None, None) for key in canonical_keys(columns)]
+
+
+def canonical_keys(columns: Columns) -> list[SortKey]:
+    """:func:`canonical_columns`, of which only the rows are read that are asked for."""
     if isinstance(columns, Struct):
-        parts = []
-        for part in columns.read:
-            parts += canonical_columns(part, count)
+        keys = [key for part in columns.read for key in canonical_keys(part)]
     elif columns.scalar or isinstance(columns.kind, UnitValue):
-        parts = []
+        keys = []
     elif isinstance(columns.kind, OneOf) and columns.valid is None:
-        parts = _canonical_columns_of_members(columns.kind, columns, count)
+        keys = _keys_of_members(columns.kind, columns)
     else:
         match columns.kind:
             case Integer() | Timestamp() | Date() | Boolean():
-                parts = [columns.values.astype(np.int64)]
+                keys = [_numbers(columns, _integers)]
             case Float():
-                parts = [_float_order(columns.values)]
+                keys = [_numbers(columns, _float_order)]
             case String() | Bytes():
-                parts = [ranks(columns.values)]
+                keys = [SortKey(partial(_text_ranks, columns), dear=True)]
             case _:
                 raise Undefined(0)
     if columns.valid is None:
-        return parts
-    return [columns.valid.astype(np.int64), *(np.where(columns.valid, one, 0) for one in parts)]
+        return keys
+    valid = columns.valid
+    return [SortKey.column(valid.astype(np.int64)), *(_masked(valid, key) for key in keys)]
 
 
-def _canonical_columns_of_members(kind: OneOf, columns: Columns, count: int) -> list[Any]:
+def _numbers(column: Column, numbers: Callable[[Any], Any]) -> SortKey:
+    """``numbers``: a function from values to int64 numbers in their order."""
+    return SortKey(lambda rows, group: numbers((column if rows is None else take_column(column, rows)).values))
+
+
+def _text_ranks(column: Column, rows: Any, group: Any) -> Any:
+    """The ranks of texts. Where all of a group are equal, as those of keys are, they are one number."""
+    texts = (column if rows is None else take_column(column, rows)).values
+    if group is not None:
+        same = pc.equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
+        if same[group[1:] == group[:-1]].all():
+            return np.zeros(len(texts), np.int64)
+    return ranks(texts)
+
+
+def _masked(valid: Any, key: SortKey) -> SortKey:
+    """A column that has no order among missing rows."""
+    return SortKey(lambda rows, group: np.where(valid if rows is None else valid[rows], key.of(rows, group), 0), key.dear)
+
+
+def _integers(values: Any) -> Any:
+    return values.astype(np.int64, copy=False)
+
+
+def _keys_of_members(kind: OneOf, column: Column) -> list[SortKey]:
     """The same for a union: by member first."""
+    count = len(column.values)
     which = np.zeros(count, np.int64)
     parts = [which]
-    for at, member in enumerate(members_of(kind, columns, count)):
+    for at, member in enumerate(members_of(kind, column, count)):
         which[member.rows] = at
-        for one in canonical_columns(member.columns, len(member.rows)):
-            part = np.zeros(count, one.dtype)
+        for one in canonical_columns(member.columns):
+            part = np.zeros(count, np.int64)
             part[member.rows] = one
             parts.append(part)
-    return parts
+    return list(map(SortKey.column, parts))
 
 
 def _float_order(values: Any) -> Any:
     """:func:`tracetypes.canonical.float_order`, but for NaN, which gets the largest 64-bit integer."""
     bits = np.ascontiguousarray(values).view(np.int64)
     return np.where(np.isnan(values), INT_MAX, np.where(bits >= 0, bits, ~(bits & INT_MAX)))
-
-
-def _packed(columns: Sequence[Any]) -> list[Any]:
-    """The same order by fewer columns: neighbours whose ranges fit into 62 bits together become one."""
-    packed: list[Any] = []
-    room = 0
-    for column in columns:
-        span = 0
-        if column.dtype == np.int64 and len(column):
-            low = int(column.min())
-            span = int(column.max()) - low + 1
-            if 0 < span < 1 << 62:
-                column = column - low
-            else:
-                span = 0
-        if span and room and room * span < 1 << 62:
-            packed[-1] = packed[-1] * span + column
-            room *= span
-        else:
-            packed.append(column)
-            room = span
-    return packed
 
 
 # ------------------------------------------------------------------------------------------------- keys as numbers

@@ -54,7 +54,7 @@ class LatestOrder:
         try:
             values = from_arrow(self.layout.value, pairs_of_rows(self.layout, batch[0])[1])
             columns = place_columns(return_values(tree, inputs_of({"value": values}), count))
-            columns += canonical_columns(values, count)
+            columns += canonical_columns(values)
         except Undefined:
             return None
         rows = np.lexsort(columns[::-1]) if columns else np.arange(count)

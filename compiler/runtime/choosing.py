@@ -64,7 +64,7 @@ def _rows_of_choice(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen:
         return rows
     if choice.ties == "canonical":
         try:
-            whole = canonical_columns(take(flow.value, rows), len(rows))
+            whole = canonical_columns(take(flow.value, rows))
         except Undefined:  # the operator tells them apart
             return rows
         columns += _turned(whole, first=choice.first)

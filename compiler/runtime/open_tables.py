@@ -17,6 +17,7 @@ from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
+from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems, runs_by_block
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -194,7 +195,7 @@ class SortedBlocks(TableBlocks):
             try:
                 rows, done = self.sorter.rows([blocks, codes], values, lambda: column), 1
             except Undefined:
-                rows, done = np.lexsort((codes, blocks)), 0
+                rows, done = sorted_rows(map(SortKey.column, [blocks, codes]), len(codes)), 0
             values = list(map(values.__getitem__, rows.tolist()))
         blocks, codes = blocks[rows], codes[rows]
         starts = np.flatnonzero((blocks[1:] != blocks[:-1]) | (codes[1:] != codes[:-1])) + 1
