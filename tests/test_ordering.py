@@ -122,7 +122,7 @@ def sorted_as_defined(name: str, items: list[tuple[int, Reading]], in_order: boo
     values, codes = [value for _, value in items], np.array([code for code, _ in items], np.int64)
     columns = from_arrow(schema, array(schema, values))
     try:
-        place = return_values(tree, inputs_of({"value": columns}), len(values))
+        place = return_values(tree[0][1], inputs_of({"value": columns}), len(values))
         rows = Sorter(node, schema).rows_of_columns([codes], place, columns)
     except Undefined:
         return

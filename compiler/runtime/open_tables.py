@@ -210,6 +210,6 @@ class SortedBlocks(TableBlocks):
             return None
         values = from_arrow(self.takes.value, column)
         try:
-            return self.sorter.rows_of_columns([blocks, codes], self.place.of(values, len(codes)), values)
+            return self.sorter.rows_of_columns([blocks, codes], self.place.of(self.takes.value, values, len(codes)), values)
         except Undefined:
             return None
