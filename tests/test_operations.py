@@ -20,6 +20,7 @@ import pytest
 from tests.dictionaries import arrow_inputs, encoded
 from tests.expressions import shown
 from tests.operation_cases import Case, cases
+from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.columns import evaluation, expressions, generated, operations
 from tracetypes.compiler.columns.arithmetic import Act, add, float_division, plain
 from tracetypes.compiler.columns.arrow import array
@@ -51,6 +52,7 @@ def test_a_copy_of_an_operation_is_the_operation(op: Operation) -> None:
         copy.deepcopy(call),
         pickle.loads(pickle.dumps(call)),
         cloudpickle.loads(cloudpickle.dumps(call)),
+        pickles.loads(pickles.shipped(call)),
     ):
         assert one.op is op
 

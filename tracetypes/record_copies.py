@@ -135,8 +135,8 @@ _GENERATORS: Final = ("attr._make", "collections", "dataclasses")
 @by_class
 def is_pickled_by_hand(cls: type[Any]) -> bool:
     """Whether a class of records has code of its own that runs when a record is pickled, or comes back. What attrs wrote for the
-    fields of a base counts, too: it loses those of the class."""
-    if fields_of(cls) is None:
+    fields of a base counts, too: it loses those of the class. Our own classes are meant to run theirs."""
+    if fields_of(cls) is None or cls.__module__.startswith("tracetypes."):
         return False
     methods = [(name, member_of(cls, name)) for name in (*_PICKLING, *_STATE)]
     functions = [(name, getattr(one, "__func__", one)) for name, one in methods]
