@@ -221,6 +221,7 @@ def test_the_same_rows_and_rejects(
 
 
 @settings(max_examples=5 * settings().max_examples)
+@example(["0E30", "-0e-30", "0.0e23", "-0.000e-23", "0e64", "0e-64", "0e65"])
 @example([f"{2**52 + n}.{half}" for n in range(4) for half in ("5", "50", "49", "51")])
 @given(st.lists(st.one_of(NUMBERS, st.floats(1e-30, 1e30).map(repr), st.floats(0, 1).map(repr)), min_size=1))
 def test_floats_have_the_bits_of_python(numerals: list[str]) -> None:

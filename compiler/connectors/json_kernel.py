@@ -344,12 +344,12 @@ def kernel(
                         good = 0
                         break
                     x = 0.0
-                    if power == 0:
+                    if power == 0 or m == uint64(0):
                         x = float64(m)
                     elif m <= uint64(9007199254740992) and power >= -22 and power <= 22:
                         x = float64(m) / tens[-power] if power < 0 else float64(m) * tens[power]
                     else:
-                        # Lemire, Number parsing at a gigabyte per second (2021); m is not 0.
+                        # Lemire, Number parsing at a gigabyte per second (2021), which needs an m that is not 0.
                         zeros = leading_zeros(m)
                         shifted = m << uint64(zeros)
                         entry = 2 * (power - {LEAST_POWER})
