@@ -156,7 +156,7 @@ def test_what_chooses_wrongly_is_noticed(name: str, function: str, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("by", "why"),
-    [(lambda r: r.note, "orders by something else"), (lambda r: [r.n, r.x], ""), (lambda r: hash(r.text), "")],
+    [(lambda r: r.note, "gives something else than numbers"), (lambda r: [r.n, r.x], ""), (lambda r: hash(r.text), "")],
 )
 def test_what_columns_cannot_order_is_chosen_by_none(by: Callable[[Reading], Any], why: str) -> None:
     refused = choices_in(Choosing((Choice(by),)), STREAM)

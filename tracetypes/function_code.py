@@ -44,6 +44,11 @@ class Plain:
         return Location(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
 
     @property
+    def is_lambda(self) -> bool:
+        """Whether it is a lambda."""
+        return self.function.__code__.co_name == "<lambda>"
+
+    @property
     def runs_later(self) -> str | None:
         """What a call returns instead of running the code; None if it runs."""
         return next((what for flag, what in _RUN_LATER.items() if self.function.__code__.co_flags & flag), None)

@@ -197,7 +197,8 @@ def _of_function(name: str, value: object, annotation: Any, *, used: bool) -> It
 
 def function_faults(name: str, value: object, takes: Any, returns: Any, *, used: bool = False) -> Iterator[Fault]:
     """What is wrong with a function. ``takes``: the types of its arguments; no list: any. ``returns``: the type of its result.
-    ``used``: its result is used even if that is ``Any``, so it returns something on some path."""
+    ``used``: its result is used even if that is ``Any``, so it returns something on some path. (A lambda forgets no return:
+    its None is meant, as a key that no table has.)"""
     if (function := plain(value)) is None:
         return
     if isinstance(takes, list):
@@ -211,7 +212,7 @@ def function_faults(name: str, value: object, takes: Any, returns: Any, *, used:
         if _excludes_later(returns):
             fix = "return the value itself, without yield, async or await"
             yield Fault("TT131", function.where, f"{name} is {later}", f"a function that returns {show_type(returns)}", fix)
-    elif function.returns_nothing and (excludes_none(returns) or (used and returns is Any)):
+    elif function.returns_nothing and (excludes_none(returns) or (used and returns is Any and not function.is_lambda)):
         yield _returns_nothing(name, function, returns)
 
 

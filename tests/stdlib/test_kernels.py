@@ -593,6 +593,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(Undefined, "__init__", lambda *_: ["given up"])
     watch(Columnar, "_block", lambda *_: ["state"])
     watch(Sorter, "rows", lambda *_: ["sorted"])
+    watch(Sorter, "rows_of_columns", lambda *_: ["sorted"])
 
     def chosen(*args: Any) -> Any:
         rows = chosen_rows(*args)
