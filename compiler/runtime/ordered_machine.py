@@ -191,7 +191,7 @@ class MachineLoop:
 
     @staticmethod
     def _read(column: str, place: str, kind: Kind | None) -> str:
-        return f"{column}[{place}] != 0" if isinstance(kind, Boolean) else f"{column}[{place}]"
+        return f"({column}[{place}] != 0)" if isinstance(kind, Boolean) else f"{column}[{place}]"
 
     def _markers(self, on_marker: Tree, due: Tree | None) -> list[str]:
         """A marker that lies before the next item, and is due. ``m``: the first marker that is not taken."""

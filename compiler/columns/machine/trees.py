@@ -20,7 +20,7 @@ from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.conformance import micros_of
 from tracetypes.records import Boolean, Date, Float, Integer, Optional, String, Timestamp
 
-__all__ = ["NotMachine", "Operand", "Writer", "is_number", "zero"]
+__all__ = ["WITH_CODE", "NotMachine", "Operand", "Writer", "is_number", "zero"]
 
 EXACT: Final = 1 << 53
 """Up to here a float is the integer that it is made of."""
@@ -352,3 +352,7 @@ _OPERATIONS: Final[Mapping[Operation, Callable[[Writer, Call, list[str]], str]]]
     ops.INVERT: lambda writer, call, args: writer.fresh(f"~{args[0]}"),
 }
 """Operations of numbers. ``if`` and ``is_null`` look at more than numbers."""
+
+WITH_CODE: Final = frozenset({*_OPERATIONS, ops.IF, ops.IS_NULL})
+"""Operations that have machine code, of numbers. Any other one is computed over columns beforehand, or keeps its tree from having
+code if it follows from the state."""
