@@ -122,11 +122,11 @@ def test_dataflows(request: pytest.FixtureRequest) -> None:
     assert min(tally.reductions.values()) >= 5, tally.reductions
 
 
-def run_ordered(tally: Tally, count: int, *, machine: bool, depth: int = 4) -> Tally:
+def run_ordered(tally: Tally, count: int, start: str, *, machine: bool, depth: int = 4) -> Tally:
     """Judge so many dataflows with an ordered operator."""
 
     @many(count)
-    @given(texts("ordered_flow", depth=depth, choices=480), DEPLOYMENTS)
+    @given(texts(start, depth=depth, choices=480), DEPLOYMENTS)
     def judged(text: Text, how: Deployment) -> None:
         with tally.watching():
             judge_flow(text, attrs.evolve(how, machine=machine), tally)
@@ -139,18 +139,19 @@ def run_ordered(tally: Tally, count: int, *, machine: bool, depth: int = 4) -> T
 def test_ordered_dataflows(
     machine: bool, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loops = set[int]()
+    loops: list[MachineLoop] = []
     if machine:
         pytest.importorskip("numba")
         run = MachineLoop.run
 
         def counted(self: MachineLoop, *args: Any) -> Any:
-            loops.add(id(self.ordered))
+            loops.append(self)
             return run(self, *args)
 
         monkeypatch.setattr(MachineLoop, "run", counted)
-    tally = run_ordered(Tally(), count, machine=machine)
-    assert machine or not loops  # how many have machine code depends on what is drawn: few make no texts
+    tally = run_ordered(Tally(), count, "machine_flow" if machine else "ordered_flow", machine=machine)
+    assert len(set(map(id, loops))) >= count / 3 if machine else not loops
+    assert len({loop.source for loop in loops}) >= 10 or not machine
     tell(request, tally)
     assert tally.traced >= 0.4 * tally.programs, tally.refused.most_common(20)
     assert tally.emitting >= 0.5 * tally.programs
@@ -161,7 +162,7 @@ def test_every_production_is_reachable() -> None:
     starts = {(start, grammar) for start, grammar, *_ in KINDS}
     found = set[tuple[str, str]]().union(
         *(reachable(grammar, start) for start, grammar in starts),
-        *(reachable("python", start) for start in ("flow", "ordered_flow")),
+        *(reachable("python", start) for start in ("flow", "ordered_flow", "machine_flow")),
     )
     assert found == {(name, text) for name, options in GRAMMARS["odd"].items() for text in options}
 

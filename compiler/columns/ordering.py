@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from tracetypes.canonical import canonical
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, take_column
-from tracetypes.compiler.columns.conversion import from_arrow
+from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
-from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.tracing.expr import Exact, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.nodes import Sort
 from tracetypes.records import (
@@ -171,10 +171,16 @@ class Sorter:
         rows = np.arange(len(values)) if rows is None else rows
         groups = repeat(0) if group is None else group.tolist()
         places = list(zip(groups, map(self.whole, map(values.__getitem__, rows.tolist())), strict=False))
-        order = sorted(range(len(places)), key=places.__getitem__)
-        numbers = np.empty(len(places), np.int64)
+        return _numbers_in_order(places)
+
+
+def _numbers_in_order(places: Sequence[Any]) -> Any:
+    """Numbers (int64) in the order of places, the same for equal ones."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    numbers = np.zeros(len(places), np.int64)
+    if order:
         numbers[order] = np.cumsum([False, *(places[one] != places[other] for one, other in pairwise(order))])
-        return numbers
+    return numbers
 
 
 def _later(values: Columns) -> Iterator[SortKey]:
@@ -270,8 +276,10 @@ def canonical_keys(columns: Columns) -> list[SortKey]:
                 keys = [_numbers(columns, _float_order)]
             case String() | Bytes():
                 keys = [SortKey(partial(_text_ranks, columns), dear=True)]
-            case _:
+            case Exact() | None:
                 raise Undefined(0)
+            case kind:
+                keys = [SortKey(partial(_value_ranks, kind, columns), dear=True)]
     if columns.valid is None:
         return keys
     valid = columns.valid
@@ -291,6 +299,16 @@ def _text_ranks(column: Column, rows: Any, group: Any) -> Any:
         if same[group[1:] == group[:-1]].all():
             return np.zeros(len(texts), np.int64)
     return ranks(texts)
+
+
+def _value_ranks(kind: Schema, column: Column, rows: Any, group: Any) -> Any:
+    """The ranks of values that are no scalars, such as lists, one by one; 0 for those that are missing."""
+    some = column if rows is None else take_column(column, rows)
+    present = np.arange(len(some.values)) if some.valid is None else np.flatnonzero(some.valid)
+    values = values_of(attrs.evolve(take_column(some, present), valid=None), len(present))
+    numbers = np.zeros(len(some.values), np.int64)
+    numbers[present] = _numbers_in_order(list(map(canonical(kind), values)))
+    return numbers
 
 
 def _masked(valid: Any, key: SortKey) -> SortKey:

@@ -137,7 +137,8 @@ class _Explorer:
             returned = tracer.call(self.function, *arguments)
             if (later := runs_later(returned)) is not None:
                 raise Stop(f"is {later}, which does not run")
-            result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
+            is_state = self.emits == "values"
+            result = None if self.emits == "pairs" else tracer.value_of(returned, "returns", fields=is_state)
             leaf = Leaf(tuple(run.emissions), result)
         except Raised as raised:
             self.failed(run, "an exception", raised)
