@@ -279,7 +279,7 @@ class _AsOfJoin(OpKeyedOrdered[K, E, AsOf[A, B], Known[B]]):
     def next_due(self, state: Known[B], key: K) -> int | None:
         return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
 
-    def _joins_latest(self) -> Latest[Any] | None:
+    def _says(self) -> Latest[Any] | None:
         if type(self) not in (AsOfJoin, AsOfJoinInOrder):  # a subclass may do something else
             return None
         return Latest(FromLeft, AsOf, self.times.of, self.tolerance)

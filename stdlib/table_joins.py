@@ -15,12 +15,13 @@ import attrs
 from tracetypes.check import edge_of
 from tracetypes.edges import O, U
 from tracetypes.graph import Stream, extend
+from tracetypes.latest import Latest
 from tracetypes.markers import Time, TimeUnit
 from tracetypes.nodes import RowPosition
 from tracetypes.sort_keys import Orderable
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.join_kinds import how_of, result_of
-from tracetypes.stdlib.joins import Either, FromRight, InOrder, Joined, Times, by_time, order_of
+from tracetypes.stdlib.joins import Either, FromLeft, FromRight, InOrder, Joined, Times, by_time, order_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
@@ -75,6 +76,15 @@ class _TableJoin(OpKeyedOrdered[K, E, R, Row[B]]):
             output = Joined(output, state[1])
         emit(output)
         return state
+
+    def _deletes(self, item: FromRight[B]) -> bool:
+        return self.deleted is not None and self.deleted(item.value)
+
+    def _says(self) -> Latest[Any] | None:
+        if type(self) not in (TableJoin, TableJoinInOrder):  # a subclass may do something else
+            return None
+        deleted = None if self.deleted is None else self._deletes
+        return Latest(FromLeft, Joined, self.times.of, deleted=deleted, how=self.how)
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The as-of join over columns: whole runs tell what the definition does."""
+"""The as-of and the table join over columns: whole runs tell what the definition does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 import numpy as np
@@ -14,17 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Checked, Dataflow, U, check, every, interpret_rows
+from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tracetypes import Dataflow, U, every, interpret_rows
 from tracetypes.compiler.analysis.latest import TracedLatest
-from tracetypes.compiler.plan.in_python import in_python, names_of
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import latest_join, limits
+from tracetypes.compiler.runtime import latest_join
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.messages import Difference
-from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.trial.simulate import simulate
-from tracetypes.stdlib import asof_join
+from tracetypes.stdlib import asof_join, table_join
+from tracetypes.stdlib.table_joins import TableHow
 
 
 @attrs.frozen
@@ -46,20 +45,44 @@ class Quote:
 
 Join = Callable[[Any, Any], Any]
 
+
+def table_of(how: Any) -> Join:
+    """A table of which rows are deleted."""
+    return lambda left, right: table_join(
+        left,
+        right,
+        how=how,
+        left_time=lambda r: r.ts,
+        table_time=lambda r: r.ts,
+        deleted=lambda r: r.note == "x",
+        order=lambda r: r.number,
+    )
+
+
 JOINS: dict[str, Join] = {
     "plain": lambda left, right: asof_join(left, right, left_time=lambda r: r.ts, right_time=lambda r: r.ts),
     "within": lambda left, right: asof_join(left, right, left_time=lambda r: r.ts, right_time=lambda r: r.ts, tolerance=7),
     "in order": lambda left, right: asof_join(
         left, right, left_time=lambda r: r.ts, right_time=lambda r: r.ts, order=lambda r: r.number
     ),
-    "other times": lambda left, right: asof_join(
+    "at other times": lambda left, right: asof_join(
         left, right, left_time=lambda r: r.ts - 9, right_time=lambda r: -r.number if r.number < 9 else r.ts
     ),
-    "other times within": lambda left, right: asof_join(
+    "at other times within": lambda left, right: asof_join(
         left, right, left_time=lambda r: r.ts - 9, right_time=lambda r: -r.number if r.number < 9 else r.ts, tolerance=3
     ),
+    "table": lambda left, right: table_join(left, right, left_time=lambda r: r.ts, table_time=lambda r: r.ts),
+    "table at other times": lambda left, right: table_join(
+        left,
+        right,
+        how="left",
+        left_time=lambda r: r.ts - 9,
+        table_time=lambda r: -r.number if r.number < 9 else r.ts,
+        deleted=lambda r: r.note == "x",
+    ),
+    **{how: table_of(how) for how in get_args(TableHow)},
 }
-"""The last two have times that are not those of the markers."""
+"""Those at other times have times that are not those of the markers."""
 
 
 def flow_of(name: str) -> Dataflow:
@@ -71,27 +94,13 @@ def flow_of(name: str) -> Dataflow:
 
 
 @cache
-def compiled(name: str) -> tuple[Checked, Plan, Plan]:
-    """A flow, its plan, and its plan in Python."""
-    checked = check(flow_of(name))
-    one = plan(checked, parallelism=2)
-    return checked, one, in_python(one, list(names_of(one).values()))
+def compiled(name: str) -> Plans:
+    return plans_of(flow_of(name))
 
 
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Few items are many here. Counts items over columns."""
-    counts = Counter[str]()
-    run = LatestJoin.run
-
-    def counted(self: LatestJoin, *args: Any) -> Any:
-        out = run(self, *args)
-        counts["items"] += args[1].count
-        return out
-
-    monkeypatch.setattr(LatestJoin, "run", counted)
-    monkeypatch.setattr(limits, "MANY", 2)
-    return counts
+    return count_runs(monkeypatch, LatestJoin)
 
 
 KEYS, TIMES, TEXTS = st.sampled_from("abc"), st.integers(0, 40), st.sampled_from([None, "", "x", "é"])
@@ -100,26 +109,15 @@ TRADES = st.builds(Trade, KEYS, TIMES, FLOATS, TEXTS)
 QUOTES = st.builds(Quote, KEYS, TIMES, FLOATS, st.sampled_from([0, 1, 7, 9, -3, 2**62, 2**63 - 1]), TEXTS)
 
 
-def run_of(run: Callable[[], Any]) -> Any:
-    try:
-        return run()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
 @pytest.mark.parametrize("name", JOINS)
 def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: Counter[str]) -> None:
-    checked, one, python = compiled(name)
-    assert isinstance(one.stages[-1].steps[-1].ordered, TracedLatest)
+    plans = compiled(name)
+    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedLatest)
 
     @settings(deadline=None, max_examples=25)
     @given(st.lists(TRADES, max_size=25), st.lists(QUOTES, max_size=25), st.integers(0, 1000), st.booleans())
     def one_run(left: list[Trade], right: list[Quote], seed: int, changing: bool) -> None:
-        rows: dict[str, list[Any]] = {"left": left, "right": right}
-        expected = run_of(lambda: interpret_rows(checked, rows)[0]["out"])
-        plans = [python, one, python, one] if changing else []
-        actual = run_of(lambda: simulate(one, rows, seed=seed, steps=1 + seed % 5, pieces=1 + seed % 3, then=plans).trace)
-        assert actual == expected
+        assert answers_differ(plans, {"left": left, "right": right}, seed, changing=changing) is None
 
     one_run()
     assert columns["items"]
@@ -129,16 +127,13 @@ def tame(count: int) -> dict[str, list[Any]]:
     """Items with many ties, and keys that one side has alone."""
     chance = random.Random(1)
     left = [Trade(chance.choice("abcdef"), at // 5, chance.choice([1.0, 2.0]), chance.choice(["x", None])) for at in range(count)]
-    right = [Quote(chance.choice("bcdefg"), at // 4, chance.choice([1.0, 2.0]), at % 3, "y") for at in range(count)]
+    right = [Quote(chance.choice("bcdefg"), at // 4, chance.random(), at % 3, chance.choice("xy")) for at in range(count)]
     return {"left": left, "right": right}
 
 
-@pytest.mark.parametrize("name", ["plain", "within", "in order"])
+@pytest.mark.parametrize("name", [name for name in JOINS if "other times" not in name])
 def test_tame_items_never_go_back_to_objects(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: OrderedState) -> Any:
-        raise AssertionError("states become objects")
-
-    monkeypatch.setattr(OrderedState, "to_objects", refused)
+    refuse_objects(monkeypatch)
     checked, one, _ = compiled(name)
     rows = tame(300)
     assert simulate(one, rows, seed=3, steps=3).trace == interpret_rows(checked, rows)[0]["out"]
@@ -146,7 +141,7 @@ def test_tame_items_never_go_back_to_objects(name: str, columns: Counter[str], m
 
 
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right item before the last one, and a state from before."""
+    """The right item before the last one, a state from before, and a row that is not removed."""
     chosen, states = latest_join._chosen, LatestJoin._states
 
     def of_the_one_before(rights: Any, before: Any, *rest: Any) -> Any:
@@ -156,9 +151,13 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
         states(self, right, rights, known, following, before, number)
         return before
 
-    twins: list[tuple[Any, str, Any]] = [(latest_join, "_chosen", of_the_one_before), (LatestJoin, "_states", forgetful)]
-    for owner, name, broken in twins:
+    twins: list[tuple[str, Any, str, Any]] = [
+        ("plain", latest_join, "_chosen", of_the_one_before),
+        ("plain", LatestJoin, "_states", forgetful),
+        ("left", LatestJoin, "_gone", lambda self, right: None),
+    ]
+    for join, owner, name, broken in twins:
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, broken)
             with pytest.raises(Difference):
-                simulate(plan(compiled("plain")[0], key_groups=1), tame(300), seed=1)
+                simulate(plan(compiled(join)[0], key_groups=1), tame(300), seed=1)

@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Checked, Dataflow, OpKeyedOrdered, U, check, every, interpret_rows, sort
+from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.columns.machine.compilation import Compilation
-from tracetypes.compiler.plan.in_python import in_python, names_of
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns, _Steps
 from tracetypes.compiler.runtime.ordered_machine import MachineLoop
-from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib import count, count_window, diff, ewm_mean, pairwise, scan, session
 from tracetypes.stdlib import sum as total
@@ -154,28 +152,13 @@ def flow_of(name: str) -> Dataflow:
 
 
 @cache
-def compiled(name: str) -> tuple[Checked, Plan, Plan]:
-    """A flow, its plan, and its plan in Python."""
-    checked = check(flow_of(name))
-    one = plan(checked, parallelism=2)
-    return checked, one, in_python(one, list(names_of(one).values()))
+def compiled(name: str) -> Plans:
+    return plans_of(flow_of(name))
 
 
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Few items are many here. Counts runs over columns."""
-    counts = Counter[str]()
-    run = OrderedColumns.run
-
-    def counted(self: OrderedColumns, *args: Any) -> Any:
-        out = run(self, *args)
-        counts["items"] += args[1].count
-        counts["runs"] += 1
-        return out
-
-    monkeypatch.setattr(OrderedColumns, "run", counted)
-    monkeypatch.setattr(limits, "MANY", 2)
-    return counts
+    return count_runs(monkeypatch, OrderedColumns)
 
 
 READINGS = st.builds(
@@ -228,27 +211,15 @@ def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: 
 
 
 def agree(name: str) -> None:
-    checked, one, python = compiled(name)
-    assert all(isinstance(step.ordered, Ordered) for stage in one.stages for step in stage.steps[1:])
+    plans = compiled(name)
+    assert all(isinstance(step.ordered, Ordered) for stage in plans[1].stages for step in stage.steps[1:])
 
     @settings(deadline=None)
     @given(st.lists(READINGS, max_size=60), st.integers(0, 1000), st.booleans())
     def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
-        expected = run_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])
-        plans = [python, one, python, one] if changing else []
-        actual = run_of(
-            lambda: simulate(one, {"in": rows}, seed=seed, steps=1 + seed % 5, pieces=1 + seed % 3, then=plans).trace
-        )
-        assert actual == expected
+        assert answers_differ(plans, {"in": rows}, seed, changing=changing) is None
 
     one_run()
-
-
-def run_of(run: Callable[[], Any]) -> Any:
-    try:
-        return run()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def test_a_long_run_of_one_key(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,10 +247,7 @@ def tame(count: int, seed: int = 1) -> list[Reading]:
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_tame_readings_never_go_back_to_objects(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: OrderedState) -> Any:
-        raise AssertionError("states become objects")
-
-    monkeypatch.setattr(OrderedState, "to_objects", refused)
+    refuse_objects(monkeypatch)
     checked, one, _ = compiled(name)
     rows = tame(300)
     assert simulate(one, {"in": rows}, seed=3, steps=3).trace == interpret_rows(checked, {"in": rows})[0]["out"]

@@ -144,8 +144,8 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
         return None
 
-    def _joins_latest(self) -> Latest[V] | None:
-        """The parameters of the as-of join of the standard library, which then may run over columns; None for all others."""
+    def _says(self) -> Latest[V] | None:
+        """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 
 

@@ -8,6 +8,7 @@ fields are its places. A part that is always None has no kind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -21,6 +22,7 @@ from tracetypes.compiler.analysis.monoids import constant, need_type, results
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, need_held
 from tracetypes.compiler.tracing.expr import Input, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
+from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
 from tracetypes.records import (
@@ -39,6 +41,10 @@ __all__ = ["Ordered", "ordered_in", "place_in"]
 
 GROWTH: Final = 8
 """How often a structure may grow."""
+
+SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {Latest: latest_in}
+"""By what an operator of the library says of itself: what makes expressions of it. Raises :class:`Untraceable`."""
+
 
 @attrs.frozen(eq=False)
 class Ordered(OrderedForm):
@@ -61,8 +67,8 @@ def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> OrderedForm | O
     if not isinstance(op, OpKeyedOrdered):
         return Opaque("its items have no order")
     try:
-        its = op._joins_latest()
-        return _ordered(op, takes, gives) if its is None else latest_in(op, its, takes, gives)
+        its = op._says()
+        return _ordered(op, takes, gives) if its is None else SAID[type(its)](op, its, takes, gives)
     except Untraceable as why:
         return refusal(op, why)
 

@@ -1,4 +1,4 @@
-"""The as-of join over columns: the latest right item of each left one is found by positions, for all keys at once.
+"""The as-of and the table join over columns: the latest right item of each left one is found by positions, for all keys at once.
 
 Items come by key, then in the order of the join: right before left at equal times. So the right item that counts for a left one
 is the last before it, or what the key knew before; only where times go back from block to block is it an earlier one, the newest
@@ -54,17 +54,22 @@ class Known:
 @attrs.frozen(eq=False)
 class Rights:
     """The right items: their keys and the ends of their blocks, their times, and ``newest``: of each the row of the newest among
-    those of its key so far (all int64)."""
+    those of its key so far (all int64). ``gone``: which of them remove what is known (bool); None for none."""
 
     codes: Any
     ends: Any
     times: Any
     newest: Any
+    gone: Any
+
+    def remove(self, partner: Any, own: Any) -> Any:
+        """Where a right item that was chosen removes what is known (bool)."""
+        return np.zeros(len(own), np.bool_) if self.gone is None or not len(self.gone) else own & self.gone[partner]
 
 
 @final
 class LatestJoin(OrderedKernel):
-    """Runs an as-of join over columns."""
+    """Runs an as-of or a table join over columns."""
 
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: TracedLatest, seen: SeenKeys | None = None) -> None:
         super().__init__(op, form, seen)
@@ -113,14 +118,20 @@ class LatestJoin(OrderedKernel):
         older = np.append(False, times[1:] < times[:-1])[:count] & ~first
         older |= first & known.there[codes] & (times < known.times[codes])
         if older.any():
-            if self.join.tolerance is not None:
+            if self.join.tolerance is not None or self.join.deleted is not None:
                 raise Undefined(0)  # an item may be older than one that was forgotten
             order = np.argsort(times, kind="stable")
             ranks = np.empty(count, np.int64)
             ranks[order] = newest
             base = codes * count
             newest = order[np.maximum.accumulate(base + ranks) - base]
-        return Rights(codes, ends, times, newest)
+        return Rights(codes, ends, times, newest, self._gone(right))
+
+    def _gone(self, right: Member) -> Any:
+        """Which right items remove what is known (bool); None for none."""
+        if self.join.deleted is None or not len(right.rows):
+            return None
+        return full_values(_present(self.join.deleted, right), len(right.rows))
 
     def _forgotten(self, following: Following, times: Any, since: Any) -> Any:
         """The first marker (int64) behind which what is known since a time is no longer known."""
@@ -141,15 +152,22 @@ class LatestJoin(OrderedKernel):
     ) -> Emitted:
         codes, ends, times = items.codes[left.rows], items.ends[left.rows], _times(self.join.times[0], left)
         partner, at, own = _chosen(rights, before, codes, known)
-        fits = (own | known.there[codes]) & (at <= times)
+        fits = (own | known.there[codes]) & (at <= times) & ~rights.remove(partner, own)
         if self.join.tolerance is not None:
             fits &= times - np.where(fits, at, times) <= self.join.tolerance
             since = np.full(len(times), INT_MIN)
             since[own] = rights.ends[partner[own]]
             some = np.flatnonzero(fits)
             fits[some] = self._forgotten(following, at[some], since[some]) >= ends[some]
+        value = _value(left)
+        if self.join.how != "left":
+            some = np.flatnonzero(fits if self.join.how != "anti" else ~fits)
+            codes, ends, partner, own, fits = codes[some], ends[some], partner[some], own[some], fits[some]
+            value = taken_later(value, some)
+            if self.join.how != "inner":
+                return Emitted(codes, ends, value)
         gives: Any = self.join.gives
-        values = Struct(gives.cls, gives.names, (_value(left), self._partners(right, partner, own, fits, codes, states)))
+        values = Struct(gives.cls, gives.names, (value, self._partners(right, partner, own, fits, codes, states)))
         return Emitted(codes, ends, values)
 
     def _partners(self, right: Member, partner: Any, own: Any, fits: Any, codes: Any, states: Columns) -> Columns:
@@ -183,7 +201,7 @@ class LatestJoin(OrderedKernel):
         partner, at, own = _chosen(rights, np.searchsorted(rights.codes, keys, "right") - 1, keys, known)
         since = np.full(number, INT_MIN)
         since[own] = rights.ends[partner[own]]
-        there = own | known.there
+        there = (own | known.there) & ~rights.remove(partner, own)
         there[there] = self._forgotten(following, at[there], since[there]) == NEVER
         fresh, kept, gone = np.flatnonzero(there & own), np.flatnonzero(there & ~own), np.flatnonzero(~there)
         rows = partner[fresh]
@@ -219,10 +237,15 @@ def _times(tree: Tree, side: Member) -> Any:
     count = len(side.rows)
     if not count:
         return side.rows
-    times = return_values(tree, inputs_of({"value": side.columns}), count)
-    if not isinstance(times, Column) or times.valid is not None or times.undefined is not None:
+    return _bounded(full_values(_present(tree, side), count), None)
+
+
+def _present(tree: Tree, side: Member) -> Column:
+    """What a tree gives for the items of a side. Raises :class:`Undefined` where that is nothing."""
+    column = return_values(tree, inputs_of({"value": side.columns}), len(side.rows))
+    if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
         raise Undefined(0)
-    return _bounded(full_values(times, count), None)
+    return column
 
 
 def _bounded(times: Any, there: Any) -> Any:

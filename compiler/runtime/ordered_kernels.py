@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.analysis.ordered import Ordered
@@ -14,13 +15,13 @@ from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["kernel_of"]
 
+KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
+    Ordered: OrderedColumns,
+    TracedLatest: LatestJoin,
+}
+"""By what is known of an operator."""
+
 
 def kernel_of(op: OpKeyedOrdered[Any, Any, Any, Any], form: OrderedForm, seen: SeenKeys | None) -> OrderedKernel:
     """The kernel of an operator."""
-    match form:
-        case Ordered():
-            return OrderedColumns(op, form, seen)
-        case TracedLatest():
-            return LatestJoin(op, form, seen)
-        case _:
-            raise TypeError(f"no kernel takes {type(form).__name__}")
+    return KERNELS[type(form)](op, form, seen)
