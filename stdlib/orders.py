@@ -21,7 +21,7 @@ import attrs
 from tracetypes.canonical import float_order
 from tracetypes.conformance import micros_of
 from tracetypes.records import Unit
-from tracetypes.sort_keys import NoSortKey, sort_key
+from tracetypes.sort_keys import sort_key
 
 __all__ = ["hash_of", "likeness_of", "order_of", "place_of"]
 
@@ -31,10 +31,7 @@ def place_of(value: Any) -> Any:
 
     Raises :class:`ValueError` for a value without a place, such as None.
     """
-    try:
-        return sort_key(value, nan=True)
-    except NoSortKey as error:
-        raise ValueError(f"by gave {error}") from None
+    return sort_key(value, nan=True, giver="by")
 
 
 def order_of(value: Any) -> Any:

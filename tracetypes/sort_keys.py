@@ -64,15 +64,15 @@ class Reversed:
 
 
 class NoSortKey(ValueError):
-    """A value has no place in an order."""
+    """A value has no place in an order. ``giver``: what has given it."""
 
-    def __init__(self, value: object) -> None:
-        super().__init__(f"{show(value)} has no place in an order")
+    def __init__(self, value: object, giver: str = "") -> None:
+        super().__init__(f"{giver and giver + ' gave '}{show(value)}{giver and ', which'} has no place in an order")
 
 
-def sort_key(value: Any, *, nan: bool = False) -> Any:
+def sort_key(value: Any, *, nan: bool = False, giver: str = "") -> Any:
     """The place of a value. Places are compared with each other, and are equal for equal values. ``nan``: NaN has a
-    place too, after all other numbers. Raises :class:`NoSortKey`."""
+    place too, after all other numbers. ``giver``: what has given the value, for messages. Raises :class:`NoSortKey`."""
     kind = type(value)
     if kind is int or kind is str:
         return (0 if kind is int else 2), value
@@ -97,9 +97,9 @@ def sort_key(value: Any, *, nan: bool = False) -> Any:
         case dt.date():
             return 6, value.toordinal()
         case tuple() | list():
-            return 7, tuple([sort_key(one, nan=nan) for one in value])
+            return 7, tuple([sort_key(one, nan=nan, giver=giver) for one in value])
         case Desc():
-            return 8, Reversed(sort_key(value.value, nan=nan))
+            return 8, Reversed(sort_key(value.value, nan=nan, giver=giver))
         case _:
             pass
-    raise NoSortKey(value)
+    raise NoSortKey(value, giver)

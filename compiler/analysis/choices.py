@@ -11,13 +11,15 @@ from tracetypes.choices import Choice
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.monoids import results, united
 from tracetypes.compiler.tracing.expr import Pack, Tree, Value
-from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
+from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace, trace_function
+from tracetypes.markers import Marker
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, OneOf, Schema, String, Timestamp
+from tracetypes.schemas import schema_of
 from tracetypes.sort_keys import Desc
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["Places", "TracedChoice", "choices_in", "place_of", "places_of", "returned"]
+__all__ = ["Places", "TracedChoice", "choices_in", "closing_in", "place_of", "places_of", "returned"]
 
 
 @attrs.frozen(eq=False)
@@ -36,6 +38,25 @@ def choices_in(op: Operator, takes: StreamType) -> tuple[TracedChoice, ...] | Op
         return Opaque("it needs all of its items")
     try:
         return tuple([_traced(choice, takes.value) for choice in choices])
+    except Untraceable as why:
+        return refusal(op, why)
+
+
+def closing_in(
+    op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: StreamType, gives: StreamType
+) -> Tree | Opaque:
+    """What an operator without a state emits of a block of which it needs one item: inputs ``key``, ``value`` and ``marker``."""
+    if not isinstance(op, OpKeyedUnordered) or isinstance(choices, Opaque):
+        return Opaque("it needs all of its items")
+    if [one.choice.count for one in choices] != [1] or choices[0].choice.ties == "all":
+        return Opaque("it needs several items")
+
+    def close(key: Any, value: Any, marker: Marker, emit: Any) -> None:
+        op.on_marker(op.update_state(op.initial_state(), op.lift(key, value)), key, marker, emit)
+
+    inputs = Given("key", takes.key), Given("value", takes.value), Given("marker", schema_of(Marker))
+    try:
+        return trace(close, inputs, emits="pairs", fields=True)
     except Untraceable as why:
         return refusal(op, why)
 

@@ -90,8 +90,8 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: S
     state = kind_of(initial)
     for _ in range(GROWTH):
         shape = _argument(state)
-        on_item = trace_method(op, "on_item", [shape, key, value], emits="values")
-        on_marker = trace_method(op, "on_marker", [shape, key, marker], emits="values") if marks else None
+        on_item = trace_method(op, "on_item", [shape, key, value], emits="values", fields=True)
+        on_marker = trace_method(op, "on_marker", [shape, key, marker], emits="values", fields=True) if marks else None
         before = state
         for method, tree in (("on_item", on_item), ("on_marker", on_marker)):
             for result in () if tree is None else results(tree):

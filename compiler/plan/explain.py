@@ -13,6 +13,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import (
     choices_of,
+    closing_of,
     columns_in_order,
     interpolation_of,
     runs_at_each_marker,
@@ -250,7 +251,7 @@ def combining_run(stage: Stage) -> Runs | None:
 def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
-        native = at == 0 and not isinstance(step.keyed, Opaque) and sums_only(stage)
+        native = at == 0 and ((not isinstance(step.keyed, Opaque) and sums_only(stage)) or closing_of(stage) is not None)
         native = native or interpolation_of(stage) is not None or (at <= columns_in_order(stage) if at else sorts_columns(stage))
         why = None if native else _why(stage, at)
         name = _step(stage, at)

@@ -7,6 +7,7 @@ from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
+from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.formats import Kafka
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, title
@@ -14,6 +15,7 @@ from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, 
 
 __all__ = [
     "choices_of",
+    "closing_of",
     "column_monoid",
     "columns_in_order",
     "emits_at_markers",
@@ -44,6 +46,14 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
     columns cannot tell."""
     choices = stage.steps[0].choices if sums_only(stage) and column_monoid(stage) is None else ()
     return () if isinstance(choices, Opaque) else choices
+
+
+def closing_of(stage: Stage) -> Tree | None:
+    """What the first operator emits of a block, if that is a whole window of which it needs one item, and columns can tell."""
+    if not choices_of(stage) or stage.tumbles is None or emits_at_markers(stage.region):
+        return None
+    closing = stage.steps[0].closing
+    return None if isinstance(closing, Opaque) else closing
 
 
 def interpolation_of(stage: Stage) -> TracedInterpolation | None:

@@ -7,7 +7,14 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import choices_of, column_monoid, columns_in_order, interpolation_of, sums_only
+from tracetypes.compiler.plan.facts import (
+    choices_of,
+    closing_of,
+    column_monoid,
+    columns_in_order,
+    interpolation_of,
+    sums_only,
+)
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -50,7 +57,8 @@ def stage_calls_python(plan: Plan, stage: Stage) -> bool:
     if interpolation_of(stage) is not None or 0 < columns_in_order(stage) == len(stage.steps) - 1:
         return False
     steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
-    return any(at or isinstance(step.keyed, Opaque) or not sums_only(stage) for at, step in steps)
+    first = isinstance(stage.steps[0].keyed, Opaque) and closing_of(stage) is None if stage.steps else False
+    return any(at or first or not sums_only(stage) for at, _ in steps)
 
 
 def _is_opaque(link: Link) -> bool:
@@ -99,7 +107,7 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
 
     def step(one: Step) -> Step:
         matches = by_operator[id(one.node.op if isinstance(one.node, Apply) else one.node)] in names
-        return attrs.evolve(one, monoid=why, keyed=why, choices=why, ordered=why, place=why) if matches else one
+        return attrs.evolve(one, monoid=why, keyed=why, choices=why, closing=why, ordered=why, place=why) if matches else one
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
+from tracetypes.compiler.analysis.choices import TracedChoice, choices_in, closing_in
 from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
@@ -331,12 +331,14 @@ class _Planner:
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
+        closing: Tree | Opaque = Opaque("it is no operator")
         ordered: OrderedForm | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             op = as_operator(node.op) if coarse is None else coarse
             monoid = self.once(monoid_in, op, takes)
             keyed = self.once(keyed_in, op, monoid, takes, gives)
             choices = self.once(choices_in, op, takes)
+            closing = self.once(closing_in, op, choices, takes, gives)
             ordered = self.once(ordered_in, op, takes, gives)
         return Step(
             node=node,
@@ -345,6 +347,7 @@ class _Planner:
             monoid=monoid,
             keyed=keyed,
             choices=choices,
+            closing=closing,
             coarse=coarse,
             ordered=ordered,
             place=self.once(place_in, node, takes.value) if isinstance(node, Sort) else Opaque("it is no sort"),

@@ -17,7 +17,7 @@ from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.records import INT_MIN
 
-__all__ = ["SeenChoice", "chosen_rows"]
+__all__ = ["SeenChoice", "chosen_rows", "one_row_each"]
 
 SeenChoice: TypeAlias = Callable[[Callable[[Any], Any], Tree, Inputs, Columns, int], None]
 """Sees a function of values, its tree, the values, what the tree gave for them, and how many they are."""
@@ -28,7 +28,23 @@ def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Numbers,
 
     Raises :class:`Undefined` where Python has to tell. A row too many does no harm, since the operator chooses again.
     """
-    groups = Groups.of(*codes_of(ends, flow.key, flow.count))
+    return _chosen(choices, flow, Groups.of(*codes_of(ends, flow.key, flow.count)), seen)
+
+
+def one_row_each(choice: TracedChoice, flow: KeyedFlow, groups: Groups) -> Any:
+    """The row (int64) of the one item that a choice needs of each group, in their order; some other where it needs none.
+
+    Raises :class:`Undefined` where Python has to tell.
+    """
+    rows = _chosen([choice], flow, groups, None)
+    if len(rows) != groups.number:
+        raise Undefined(0)
+    by_group = np.empty(groups.number, np.int64)
+    by_group[groups.of_row[rows]] = rows
+    return by_group
+
+
+def _chosen(choices: Sequence[TracedChoice], flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
     needed = np.zeros(flow.count, np.bool_)
     for choice in choices:
         needed[_rows_of_choice(choice, flow, groups, seen)] = True

@@ -112,7 +112,7 @@ class InterpolatedBlocks(SortedBlocks):
     def close(self, coming: Coming) -> Due:
         """What the stage emits in the blocks of some markers, as columns; they are held no longer. Where columns cannot tell, the
         blocks, for the operators."""
-        table = self.table(coming.markers[-1])
+        table = self.tables.table(coming.markers[-1])
         if table is not None and len(table[0]) >= 2 * limits.MANY:  # as fast as the operators from here on
             try:
                 return self._interpolated(*table)

@@ -37,7 +37,7 @@ from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import OneOf, Schema
 from tracetypes.trace import StreamType
 
-__all__ = ["Place", "SortedBlocks", "TableBlocks"]
+__all__ = ["Place", "SortedBlocks", "TableBlocks", "Tables"]
 
 
 @final
@@ -64,27 +64,20 @@ class Place:
         return places
 
 
-class TableBlocks(OpenBlocks):
-    """Holds items as the tables in which they came, for a stage that only closes blocks."""
+@final
+class Tables:
+    """The tables of a key group: of each the ends of its items' blocks (int64), their keys and values."""
 
-    def adopt(self) -> None:
-        """Hold what another graph has held as this one does."""
-        blocks, self.state.open_blocks = self.state.open_blocks, {}
-        for end, (keys, values) in blocks.items():
-            ends = np.full(len(keys), end, np.int64)
-            self.state.tables.append((ends, array(self.takes.key, keys), array(self.takes.value, values)))
+    def __init__(self, takes: StreamType, state: StageState) -> None:
+        self.takes, self.state = takes, state
 
-    def take(self, arrived: Arrived, placing: Placing) -> int:
+    def take(self, items: Items, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        match arrived:
-            case Items(batch=table):
-                ends = placing(table.column("end").to_numpy())
-                self.state.tables.append((ends, table.column("key"), table.column("value")))
-                return len(ends)
-            case _:
-                raise TypeError(f"{type(arrived).__name__} come to a stage that takes items")
+        ends = placing(items.batch.column("end").to_numpy())
+        self.state.tables.append((ends, items.batch.column("key"), items.batch.column("value")))
+        return len(ends)
 
-    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+    def hold(self, batch: Batch) -> None:
         """Hold items whose blocks are known."""
         keys, values = array(self.takes.key, batch.keys), array(self.takes.value, batch.values)
         self.state.tables.append((np.array(batch.ends, np.int64), keys, values))
@@ -94,21 +87,14 @@ class TableBlocks(OpenBlocks):
         for at, (ends, keys, values) in enumerate(self.state.tables):
             self.state.tables[at] = (np.where(ends == pending, marker, ends), keys, values)
 
-    def close(self, coming: Coming) -> Due:
-        """The blocks of some markers; they are held no longer."""
-        flows = []
-        for ends, keys, values in self.ready(coming.markers[-1]):
-            key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
-            flows.append((KeyedFlow.of(key, value, len(ends)), ends))
-        return Flows(flows, 0)
+    @property
+    def ends(self) -> list[Any]:
+        """The ends of the blocks of the items of each (int64)."""
+        return [ends for ends, _, _ in self.state.tables]
 
     def last(self) -> int:
-        """The end of the last block in which there may be something."""
-        return max((int(ends.max()) for ends, _, _ in self.state.tables if len(ends)), default=NEVER)
-
-    def occupied(self, coming: Coming) -> MarkerRuns:
-        """The ends of the blocks of some markers in which there may be something."""
-        return occupied_blocks((ends for ends, _, _ in self.state.tables), coming.markers[-1])
+        """The end of the last block in which there is something."""
+        return max((int(ends.max()) for ends in self.ends if len(ends)), default=NEVER)
 
     def ready(self, last: int) -> list[tuple[Any, Any, Any]]:
         """What is held for blocks up to ``last``; it is held no longer."""
@@ -124,6 +110,58 @@ class TableBlocks(OpenBlocks):
             if len(ends):
                 blocks.append((ends, keys, values))
         return blocks
+
+    def table(self, last: int) -> tuple[Any, Any, Any] | None:
+        """The same as one table; None for nothing."""
+        ready = self.ready(last)
+        if not ready:
+            return None
+        ends, keys, values = zip(*ready, strict=True)
+        return np.concatenate(ends), pa.concat_arrays(keys), pa.concat_arrays(values)
+
+
+class TableBlocks(OpenBlocks):
+    """Holds items as the tables in which they came, for a stage that only closes blocks."""
+
+    def __init__(self, takes: StreamType, state: StageState, epoch: Epoch) -> None:
+        self.tables = Tables(takes, state)
+        super().__init__(takes, state, epoch)
+
+    def adopt(self) -> None:
+        """Hold what another graph has held as this one does."""
+        blocks, self.state.open_blocks = self.state.open_blocks, {}
+        for end, (keys, values) in blocks.items():
+            self.tables.hold(Batch(keys, values, [end] * len(keys)))
+
+    def take(self, arrived: Arrived, placing: Placing) -> int:
+        """Hold what has come; how many rows."""
+        if not isinstance(arrived, Items):
+            raise TypeError(f"{type(arrived).__name__} come to a stage that takes items")
+        return self.tables.take(arrived, placing)
+
+    def hold(self, link: int, piece: Piece, batch: Batch) -> None:
+        """Hold items whose blocks are known."""
+        self.tables.hold(batch)
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+        self.tables.join(pending, marker)
+
+    def close(self, coming: Coming) -> Due:
+        """The blocks of some markers; they are held no longer."""
+        flows = []
+        for ends, keys, values in self.tables.ready(coming.markers[-1]):
+            key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
+            flows.append((KeyedFlow.of(key, value, len(ends)), ends))
+        return Flows(flows, 0)
+
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+        return self.tables.last()
+
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+        return occupied_blocks(self.tables.ends, coming.markers[-1])
 
 
 class SortedBlocks(TableBlocks):
@@ -146,7 +184,7 @@ class SortedBlocks(TableBlocks):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
-        table = self.table(coming.markers[-1])
+        table = self.tables.table(coming.markers[-1])
         if self.place is not None and self.as_columns:
             try:
                 return self._items(self.place, table)
@@ -168,15 +206,6 @@ class SortedBlocks(TableBlocks):
         names = from_arrow(takes.key, keys.take(pa.array(rows[starts])))
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
         return OrderedItems(names, len(starts), codes, ends, taken_later(values, rows), 1)
-
-    def table(self, last: int) -> tuple[Any, Any, Any] | None:
-        """What is held for blocks up to ``last``, as one table: ends (int64), keys and values; None for nothing. It is held no
-        longer."""
-        ready = self.ready(last)
-        if not ready:
-            return None
-        ends, keys, values = zip(*ready, strict=True)
-        return np.concatenate(ends), pa.concat_arrays(keys), pa.concat_arrays(values)
 
     def sorted(self, table: tuple[Any, Any, Any] | None, coming: Coming) -> Objects:
         """The blocks of a table as objects, sorted if they can be."""

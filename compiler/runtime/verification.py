@@ -51,7 +51,17 @@ from tracetypes.silence import periods_in
 from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["ALONE", "APART", "COMBINED", "FIRST", "TOGETHER", "Verifier", "verified"]
+__all__ = [
+    "ALONE",
+    "APART",
+    "COMBINED",
+    "FIRST",
+    "TOGETHER",
+    "PythonEmissions",
+    "Verifier",
+    "emissions_by_row",
+    "verified",
+]
 
 FIRST: Final = 20
 """The first rows of each operator that a worker looks at."""
@@ -225,7 +235,7 @@ class Verifier:
         """A function that sees the items of a path at each of its traced operators."""
         reads = [None if isinstance(m.traced, Opaque) else Reads.of(m.traced) for m in path]
         names = [self.names[id(mapped.node.op)] for mapped in path]
-        emitters = [_Emitted(mapped.op, mapped.stream) for mapped in path]
+        emitters = [PythonEmissions(mapped.op, mapped.stream) for mapped in path]
 
         def seen(at: int, flow: Flow, emitted: Sequence[Emissions]) -> None:
             read = reads[at]
@@ -237,11 +247,18 @@ class Verifier:
         return seen
 
     def stateless(
-        self, name: str, mapped: StatelessStep, read: Reads, flow: Flow, emitted: Sequence[Emissions], python: _Emitted, rows: Any
+        self,
+        name: str,
+        mapped: StatelessStep,
+        read: Reads,
+        flow: Flow,
+        emitted: Sequence[Emissions],
+        python: PythonEmissions,
+        rows: Any,
     ) -> None:
         """Compare the emissions of an operator for some rows."""
         on_item, takes = mapped.op.on_item, mapped.takes
-        traced, count = _emissions(emitted, rows), len(rows)
+        traced, count = emissions_by_row(emitted, rows), len(rows)
         sample = read.sample(flow.inputs, rows)
         keys, values = sample.arguments(takes.key, ("key",), count), sample.arguments(takes.value, ("value",), count)
         answers = [python.of(on_item, key, value) for key, value in zip(keys, values, strict=True)]
@@ -416,8 +433,8 @@ class Verifier:
         olds, aggs, news, keys = (
             values_of(take(columns, rows), len(rows)) for columns in (closed.old, closed.agg, closed.new, closed.key)
         )
-        emitted = _Emitted(op, keyed.gives)
-        traced, marker = _emissions(closed.emitted, rows), Marker(closed.end)
+        emitted = PythonEmissions(op, keyed.gives)
+        traced, marker = emissions_by_row(closed.emitted, rows), Marker(closed.end)
         updated = [outcome(op.update_state, old, agg) for old, agg in zip(olds, aggs, strict=True)]
         self.compare_all(
             name, "update_state", news, updated, lambda at: f"key {keys[at]!r}, state {olds[at]!r}, {aggs[at]!r}"
@@ -451,7 +468,7 @@ class Verifier:
 # ------------------------------------------------------------------------------------------------------ answers
 
 
-class _Emitted:
+class PythonEmissions:
     """What an operator emits in Python, fitted to its stream."""
 
     def __init__(self, op: object, stream: StreamType) -> None:
@@ -471,7 +488,7 @@ def _mates(groups: Groups, row: int) -> Any:
     return (groups.of_row[near : row + NEAR] == groups.of_row[row]).nonzero()[0][:GROUP] + near
 
 
-def _emissions(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
+def emissions_by_row(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
     """What was emitted for each of some rows, in order."""
     emissions: list[list[Any]] = [[] for _ in range(len(rows))]
     for one in emitted:

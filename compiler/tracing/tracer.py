@@ -60,19 +60,23 @@ _STAND_INS = tuple(
 """Classes that Python names where it cannot do without a value."""
 
 
-def trace(function: Callable[..., Any], arguments: Sequence[Shape], *, emits: Emits, limit: int = 64) -> Tree:
+def trace(
+    function: Callable[..., Any], arguments: Sequence[Shape], *, emits: Emits, limit: int = 64, fields: bool = False
+) -> Tree:
     """The tree of a function of these arguments.
 
     ``emits``: adds a last argument ``emit``, which takes a key and a value, or a value only; None: no such argument.
-    With ``"pairs"`` the result of the function does not count. ``limit``: the largest number of paths. Raises
-    :class:`Untraceable`.
+    With ``"pairs"`` the result of the function does not count. ``limit``: the largest number of paths. ``fields``: optional
+    records are None or have their fields in the tree; otherwise they may be inputs as a whole. Raises :class:`Untraceable`.
     """
-    return _Explorer(function, tuple(arguments), emits, limit).tree()
+    return _Explorer(function, tuple(arguments), emits, limit, fields).tree()
 
 
-def trace_method(op: object, method: str, arguments: Sequence[Shape], *, emits: Emits, limit: int = 64) -> Tree:
+def trace_method(
+    op: object, method: str, arguments: Sequence[Shape], *, emits: Emits, limit: int = 64, fields: bool = False
+) -> Tree:
     """The tree of a method of an operator, aggregate or other frozen object. Raises :class:`Untraceable`."""
-    return trace(getattr(op, method), arguments, emits=emits, limit=limit)
+    return trace(getattr(op, method), arguments, emits=emits, limit=limit, fields=fields)
 
 
 def trace_on_item(op: OpStateless[Any, Any, Any, Any], key: Schema, value: Schema, *, limit: int = 64) -> Tree:
@@ -99,9 +103,11 @@ def trace_function(function: Callable[[Any], Any], schema: Schema, *, limit: int
 class _Explorer:
     """Runs a function once for each way through it: depth first, the outcome True before False."""
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int, fields: bool
+    ) -> None:
         self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
-        self.tracer = Tracer(limit)
+        self.tracer = Tracer(limit, fields=fields)
         self.first_exception: tuple[str, tuple[Called, ...]] | None = None
         self.returned = False
 
@@ -137,8 +143,7 @@ class _Explorer:
             returned = tracer.call(self.function, *arguments)
             if (later := runs_later(returned)) is not None:
                 raise Stop(f"is {later}, which does not run")
-            is_state = self.emits == "values"
-            result = None if self.emits == "pairs" else tracer.value_of(returned, "returns", fields=is_state)
+            result = None if self.emits == "pairs" else tracer.value_of(returned, "returns")
             leaf = Leaf(tuple(run.emissions), result)
         except Raised as raised:
             self.failed(run, "an exception", raised)

@@ -26,11 +26,13 @@ from tracetypes.compiler.tracing.symbolic.patterns import Patterns
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Proxy,
     TracedDeferred,
+    TracedPlace,
     describe,
     expr_of,
 )
 from tracetypes.compiler.tracing.syntax import is_rewritten
-from tracetypes.records import Optional
+from tracetypes.records import Boolean, Bytes, Date, Integer, Optional, String, Timestamp
+from tracetypes.sort_keys import Desc, sort_key
 
 __all__ = ["BuiltinCalls"]
 
@@ -199,6 +201,23 @@ class BuiltinCalls(Patterns):
         if not all(deferred):
             return self.make(op, kind, *args)
         return TracedDeferred(self, self.intern(Call(op, tuple(args), Optional(kind))), kind)
+
+    def call_sort_key(self, value: Any, /, *, nan: bool = False, giver: str = "") -> Any:
+        if not self.holds((value,)):
+            return sort_key(value, nan=nan, giver=giver)
+        if not self.has_place(value, nan):
+            self.refuse(f"sorts by {describe(value)}")
+        return TracedPlace(self)
+
+    def has_place(self, value: Any, nan: bool) -> bool:
+        """Whether a value certainly has a place in an order. ``nan``: NaN has one, too."""
+        value = self.settle(value)
+        if isa(value, tuple | list):
+            return all(self.has_place(one, nan) for one in value)
+        if isa(value, Desc):
+            return self.has_place(value.value, nan)
+        kind = self.kind(value)
+        return isinstance(kind, Boolean | Integer | String | Bytes | Timestamp | Date) or (nan and kind == FLOAT)
 
     def call_sum(self, values: Any, /, start: Any = 0) -> Any:
         total = self.settle(start)

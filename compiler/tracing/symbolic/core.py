@@ -24,6 +24,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
     TracedEmit,
     TracedLeft,
     TracedMethod,
+    TracedPlace,
     TracedRange,
     TracedSymbol,
     describe,
@@ -111,6 +112,8 @@ class Core(Expressions):
                 self.refuse(f"keeps {value._name} of a turn for later, in a loop over a range of values")
             if isa(value, TracedRange):
                 self.refuse("uses a range of values other than in a for")
+            if isa(value, TracedPlace):
+                self.refuse("uses a place in an order")
             return value
         expr = value._expr
         if self.decide(self.intern(Call(IS_NULL, (expr,), BOOLEAN))):
@@ -130,11 +133,11 @@ class Core(Expressions):
         """The value itself where that takes no decision."""
         return self.settle(value) if isa(value, TracedDeferred) and self.looked_at(value) else value
 
-    def value_of(self, value: Any, what: str, *, fields: bool = False) -> Value:
-        """What is emitted or returned, as the tree has it. ``fields``: an optional record is None or has its fields in it."""
+    def value_of(self, value: Any, what: str) -> Value:
+        """What is emitted or returned, as the tree has it."""
         if isa(value, TracedDeferred):
             is_record = isinstance(kind := expr_of(value).kind, Optional) and isinstance(kind.item, Record)
-            if not self.looked_at(value) and not (is_record and fields):
+            if not self.looked_at(value) and not (is_record and self.fields):
                 return expr_of(value)
             value = self.settle(value)
         if value is None:
@@ -149,7 +152,7 @@ class Core(Expressions):
                 self.check_time(value, what)
             return self.intern(Const(value, kind))
         if type(value) is tuple:
-            return Pack(tuple, (), tuple(self.value_of(part, what, fields=fields) for part in value))
+            return Pack(tuple, (), tuple(self.value_of(part, what) for part in value))
         if isa(value, TracedMethod | TracedEmit):
             self.refuse(f"{what} {describe(value)}")
         names = None if isa(value, Proxy | type) else fields_of(type(value))
@@ -158,7 +161,7 @@ class Core(Expressions):
         if problem := problem_of(type(value), construct=False):
             self.refuse(f"{what} a {type(value).__name__}, which {problem}")
         parts = value if isa(value, tuple) else [getattr(value, name) for name in names]
-        return Pack(type(value), names, tuple(self.value_of(part, what, fields=fields) for part in parts))
+        return Pack(type(value), names, tuple(self.value_of(part, what) for part in parts))
 
     def emit(self, pairs: bool, args: tuple[Any, ...]) -> None:
         """One call of the author's ``emit``."""

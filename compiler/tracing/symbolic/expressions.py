@@ -46,8 +46,9 @@ _MOST_DEPTH: Final = 150
 class Expressions(Observer):
     """What a trace knows, and the expressions that it makes."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, *, fields: bool) -> None:
+        """``fields``: what is emitted or returned has the fields of optional records."""
+        self.limit, self.fields = limit, fields
         self.run: TracePath | None = None
         self.interned: dict[Any, Expr] = {}
         self.depths: dict[int, int] = {}

@@ -22,6 +22,7 @@ from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.record_classes import constructor_code, fields_of, is_generated, other_data
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp, Unit, UnitValue
+from tracetypes.sort_keys import sort_key
 
 __all__ = [
     "ALLOWED",
@@ -231,6 +232,7 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     least: "least",
     greatest: "greatest",
     chosen: "chosen",
+    sort_key: "sort_key",
     math.isnan: "isnan",
     math.isinf: "isinf",
     math.isfinite: "isfinite",

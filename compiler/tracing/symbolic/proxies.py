@@ -22,6 +22,7 @@ __all__ = [
     "TracedMatch",
     "TracedMethod",
     "TracedParts",
+    "TracedPlace",
     "TracedRange",
     "TracedSymbol",
     "describe",
@@ -175,6 +176,16 @@ class TracedLeft(Proxy):
 
 
 @final
+class TracedPlace(Proxy):
+    """The place of a value in an order, for comparisons in Python: it can be kept, and not used."""
+
+    __slots__ = ()
+
+    def __init__(self, tracer: Observer) -> None:
+        self._tracer = tracer
+
+
+@final
 class TracedMatch(Proxy):
     """A match of a regular expression in a text. ``how``: the method that found it, the pattern, its flags."""
 
@@ -242,6 +253,8 @@ def describe(value: Any) -> str:
         return f"{value._name} as a turn of a loop over a range of values has left it"
     if isa(value, TracedMatch):
         return "a match"
+    if isa(value, TracedPlace):
+        return "a place in an order"
     if isa(value, Proxy):
         return "a value"
     if isa(value, TracedMethod | TracedEmit):

@@ -1,0 +1,196 @@
+"""Windows that need one of their items, such as the last one: over columns they tell what the definition tells."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracetypes import Dataflow, Stream, U, check, every, interpret_rows, stdlib
+from tracetypes.check import Checked
+from tracetypes.compiler.plan.explain import keyed_runs
+from tracetypes.compiler.plan.facts import closing_of
+from tracetypes.compiler.plan.in_python import in_python, names_of
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.planner import plan
+from tracetypes.compiler.runtime import choosing, chosen_blocks, limits
+from tracetypes.compiler.runtime.chosen_blocks import Closing
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.trial.simulate import simulate
+
+ts: Any = stdlib
+
+
+@attrs.frozen
+class Place:
+    """Inside a value."""
+
+    x: float
+    note: str | None
+
+
+@attrs.frozen
+class Reading:
+    """Something of each kind of value."""
+
+    key: str
+    ts: int
+    n: int
+    x: float
+    text: str
+    raw: bytes
+    at: dt.datetime
+    place: Place | None
+    many: tuple[int, ...]
+
+
+DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+WINDOWS: dict[str, Callable[[], Any]] = {
+    "last": lambda: ts.last(lambda r: r.n),
+    "first": lambda: ts.first(lambda r: r.x),
+    "last of times": lambda: ts.last(lambda r: (r.at, r.text)),
+    "last where": lambda: ts.last(lambda r: r.n, where=lambda r: r.x > 0.0),
+    "smallest text": lambda: ts.min(lambda r: r.text, to=str),
+    "largest bytes": lambda: ts.max(lambda r: r.raw, to=bytes),
+    "largest text where": lambda: ts.max(lambda r: r.text, to=str, where=lambda r: r.n > 0),
+    "last of fractions": lambda: ts.last(lambda r: 6 / r.n),
+}
+"""Some values of the last one make it raise."""
+
+READINGS = st.builds(
+    Reading,
+    key=st.sampled_from("abc"),
+    ts=st.integers(0, 40),
+    n=st.sampled_from([0, 1, 2, 7, -1, 2**63 - 1]),
+    x=st.sampled_from([0.0, -0.0, 1.5, math.nan, -math.inf]),
+    text=st.sampled_from(["", "a", "b", "é", "\U0001f600", "\ufffd"]),
+    raw=st.sampled_from([b"", b"\x00", b"\xff"]),
+    at=st.sampled_from([DAY, DAY + dt.timedelta(microseconds=1)]),
+    place=st.none() | st.builds(Place, st.sampled_from([0.0, -0.0, math.nan]), st.sampled_from([None, "", "x"])),
+    many=st.sampled_from([(), (1,), (1, 2)]),
+)
+
+
+def flow_of(name: str, size: int = 10) -> Dataflow:
+    flow = Dataflow(f"window {name}")
+    source: Stream[Any] = flow.source(
+        "in", U[str, Reading], key=lambda r: r.key, markers=every(seconds=5, time=lambda r: r.ts, delay=3)
+    )
+    flow.sink("out", source.through(ts.tumbling(WINDOWS[name](), size=size, ends=True)))
+    return flow
+
+
+@cache
+def compiled(name: str) -> tuple[Checked, Plan, Plan]:
+    """A flow, its plan, and its plan in Python."""
+    checked = check(flow_of(name))
+    one = plan(checked, parallelism=2)
+    return checked, one, in_python(one, list(names_of(one).values()))
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Few items are many here. Counts windows over columns."""
+    counts = Counter[str]()
+    flows = Closing.flows
+
+    def counted(self: Closing, flow: Any, ends: Any) -> Any:
+        out = flows(self, flow, ends)
+        counts["windows"] += out.count
+        return out
+
+    monkeypatch.setattr(Closing, "flows", counted)
+    monkeypatch.setattr(limits, "MANY", 1)
+    return counts
+
+
+def outcome_of(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: Counter[str]) -> None:
+    checked, one, python = compiled(name)
+    assert closing_of(one.stages[-1]) is not None
+    assert [run.native for run in keyed_runs(one.stages[-1])] == [True]
+
+    @settings(deadline=None, max_examples=25)
+    @given(st.lists(READINGS, max_size=30), st.integers(0, 1000), st.booleans())
+    def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
+        expected = outcome_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])
+        plans = [python, one, python, one] if changing else []
+        actual = outcome_of(
+            lambda: simulate(one, {"in": rows}, seed=seed, steps=1 + seed % 5, pieces=1 + seed % 3, then=plans).trace
+        )
+        if isinstance(expected, str) or isinstance(actual, str):
+            # Of several items that raise, either may be named.
+            assert str(expected).partition(":")[0] == str(actual).partition(":")[0]
+        else:
+            assert actual == expected
+
+    one_run()
+    assert columns["windows"]
+
+
+def tame(count: int) -> list[Reading]:
+    """Items with many ties."""
+    place = Place(0.0, "x")
+    return [Reading("abcd"[n % 4], n // 20, n % 3, n % 5 - 2.0, "xyz"[n % 3], b"", DAY, place, (n % 2,)) for n in range(count)]
+
+
+def test_the_choice_of_another_item_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampled check finds a row of another item, and items of the block of another key."""
+    checked, one, _ = compiled("last")
+    rows = {"in": tame(200)}
+    expected = interpret_rows(checked, rows)[0]["out"]
+    assert simulate(one, rows, seed=1).trace == expected
+    right = choosing.one_row_each
+
+    def first_row(choice: Any, flow: Any, groups: Any) -> Any:
+        return groups.first
+
+    def of_another_key(choice: Any, flow: Any, groups: Any) -> Any:
+        return np.roll(right(choice, flow, groups), 1)
+
+    for broken in (first_row, of_another_key):
+        monkeypatch.setattr(chosen_blocks, "one_row_each", broken)
+        with pytest.raises(Difference):
+            simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
+
+
+@pytest.mark.parametrize("name", ["last where", "largest text where"])
+def test_a_window_without_the_item_that_it_needs(name: str, columns: Counter[str]) -> None:
+    checked, one, _ = compiled(name)
+    rows = {"in": [attrs.evolve(r, n=0, x=-1.0) for r in tame(100)]}
+    expected = interpret_rows(checked, rows)[0]["out"]
+    assert simulate(one, rows, seed=2, steps=2).trace == expected
+    assert columns["windows"]
+
+
+@pytest.mark.parametrize(
+    "aggregate", [ts.top(2, lambda r: r.n), ts.last(lambda r: r.n, ties=True), ts.quantile(0.5, lambda r: r.x)]
+)
+def test_what_needs_more_than_one_item_stays_in_python(aggregate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WINDOWS, "several", lambda: aggregate)
+    stages = plan(check(flow_of("several"))).stages
+    assert closing_of(stages[-1]) is None
+
+
+def test_windows_that_overlap_are_no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = Dataflow("sliding")
+    source: Stream[Any] = flow.source("in", U[str, Reading], key=lambda r: r.key, markers=every(seconds=5, time=lambda r: r.ts))
+    flow.sink("out", source.through(ts.sliding(ts.last(lambda r: r.n), size=10, slide=5)))
+    assert closing_of(plan(check(flow)).stages[-1]) is None
