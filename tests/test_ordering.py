@@ -28,7 +28,7 @@ from tracetypes.compiler.columns.column import inputs_of
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.ordering import Pairs, Runs, Sorter, canonical_columns, codes_of, codes_of_objects
-from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
+from tracetypes.compiler.columns.sorting import SortKey, sorted_rows, stable_order
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.emitter import Emitted
@@ -169,6 +169,13 @@ def test_rows_are_sorted_by_columns_and_keep_their_order_among_equal_ones(
     keys = [SortKey(SortKey.column(column).of, one) for column, one in zip(columns, dear, strict=True)]
     wanted = sorted(range(count), key=lambda row: [int(column[row]) for column in columns])
     assert sorted_rows(keys, count).tolist() == wanted
+
+
+@given(st.lists(st.tuples(NUMBERS, st.integers(1, 20)), min_size=1, max_size=12))
+def test_runs_of_numbers_are_sorted_as_the_numbers(runs: list[tuple[int, int]]) -> None:
+    numbers = np.repeat(*np.array(runs, np.int64).T)
+    rows = stable_order(numbers)
+    assert (np.arange(len(numbers)) if rows is None else rows).tolist() == np.argsort(numbers, kind="stable").tolist()
 
 
 def test_further_columns_are_read_for_rows_that_others_do_not_tell_apart() -> None:

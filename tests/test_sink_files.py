@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,9 +19,10 @@ from hypothesis.strategies import DataObject
 
 from tests.strategies import SCALARS, key_schemas, keys, schemas, values
 from tracetypes.canonical import canonical
-from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.compiler.columns.batches import Batch, rows
+from tracetypes.compiler.columns.arrow import array, from_array
+from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.connectors.sink_files import VisibleColumns, open_sink_file
+from tracetypes.compiler.runtime.messages import Rows
 from tracetypes.errors import Location
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet
 from tracetypes.nodes import Sink
@@ -166,6 +168,35 @@ def test_flags_and_numbers_alone(tmp_path: Path) -> None:
     for schema, value, text in ((Boolean(), True, "true"), (Float(), float("inf"), "Infinity")):
         path = written(tmp_path / "rows", Csv(), Layout(UnitValue(), schema), sink(), batch_of([(UNIT, value)]))
         assert path.read_text() == f"value\n{text}\n"
+
+
+CODED = pa.array(["", "a", "b", "b", "never"])
+
+
+@given(st.data())
+def test_dictionaries_of_keys_leave_no_trace_in_files(data: DataObject) -> None:
+    """The same rows and types, whichever batches of a file have keys by their dictionaries."""
+    layout = Layout(String(), data.draw(schemas()))
+    plain, coded = [], []
+    for _ in range(data.draw(st.integers(1, 3))):
+        codes = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+        keys = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), CODED)
+        some = array(layout.value, data.draw(st.lists(values(layout.value), min_size=len(codes), max_size=len(codes))))
+        ends = np.arange(len(codes))
+        plain.append(rows_of_columns(layout, keys.dictionary_decode(), some, ends))
+        coded.append(rows_of_columns(layout, keys, some, ends) if data.draw(st.booleans()) else plain[-1])
+        assert Rows(coded[-1]).batch.schema.equals(plain[-1].schema)
+    shown, tables = VisibleColumns(layout, sink("its_block", "its_position")), []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, batches in (("plain", plain), ("coded", coded)):
+            file = open_sink_file(Parquet(), str(Path(scratch, name)))
+            assert file.codes
+            for batch in batches:
+                file.write(shown.of(batch))
+            file.close()
+            tables.append(pq.read_table(Path(scratch, name)))
+    assert tables[0].schema.equals(tables[1].schema)
+    assert list(map(repr, tables[0].to_pylist())) == list(map(repr, tables[1].to_pylist()))
 
 
 def test_parquet_has_no_dictionaries_of_floats_and_times(tmp_path: Path) -> None:

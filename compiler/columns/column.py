@@ -60,6 +60,7 @@ __all__ = [
     "merged_columns",
     "scalar_at",
     "take",
+    "take_coded",
     "take_column",
     "taken_later",
 ]
@@ -128,6 +129,9 @@ class Struct:
 Columns: TypeAlias = Column | Struct
 
 
+SHARED: Final = 4
+"""Rows for each entry of a dictionary, on average, from which on it pays to have one."""
+
 EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 
 
@@ -184,6 +188,18 @@ def take(columns: Columns, rows: Any) -> Columns:
         parts = tuple(None if part is None else take(part, rows) for part in columns.parts)
         return Struct(columns.cls, columns.names, parts, None if columns.valid is None else columns.valid[rows])
     return take_column(columns, rows)
+
+
+def take_coded(columns: Columns, rows: Any) -> Columns:
+    """:func:`take` for many rows of few: text becomes dictionary-encoded."""
+    if isinstance(columns, Struct) and columns.valid is None:
+        parts = tuple(None if part is None else take_coded(part, rows) for part in columns.parts)
+        return Struct(columns.cls, columns.names, parts)
+    if not isinstance(columns, Column) or not isinstance(columns.kind, String | Bytes) or columns.undefined is not None:
+        return take(columns, rows)
+    if columns.valid is not None or columns.scalar or SHARED * len(columns.storage) > len(rows):
+        return take(columns, rows)
+    return Column(columns.kind, DictionaryEncoded(rows.astype(np.int32), columns.values))
 
 
 def taken_later(columns: Columns, rows: Any) -> Columns:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import numpy as np
 
-__all__ = ["SortKey", "sorted_rows"]
+__all__ = ["SortKey", "sorted_rows", "stable_order"]
 
 Numbers: TypeAlias = tuple[Any, int]
 """A column (uint64), and how many bits its numbers have."""
@@ -24,6 +24,9 @@ _ALL: Final = 64
 
 _RUN: Final = 8
 """Equal neighbours in a column of which each distinct number is looked at, on average."""
+
+_RADIX: Final = 1 << 16
+"""Distinct numbers that numpy sorts by radix."""
 
 
 @final
@@ -143,8 +146,28 @@ class _Left:
 
 def _ranked(values: Any, bits: int) -> Numbers:
     """A column that has no room: by the ranks of its numbers, if they are few and come in runs, as the ends of blocks do."""
+    if (ranks := _ranks_of_runs(values)) is None:
+        return values, bits
+    return ranks[0].astype(np.uint64), (ranks[1] - 1).bit_length()
+
+
+def _ranks_of_runs(values: Any) -> tuple[Any, int] | None:
+    """The ranks (int64) of numbers that come in runs of equal ones, and how many distinct ones there are; None if they do not."""
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     if _RUN * len(starts) > len(values):
-        return values, bits
+        return None
     distinct, ranks = np.unique(values[starts], return_inverse=True)
-    return np.repeat(ranks.astype(np.uint64), np.diff(starts, append=len(values))), (len(distinct) - 1).bit_length()
+    return np.repeat(ranks, np.diff(starts, append=len(values))), len(distinct)
+
+
+def stable_order(numbers: Any) -> Any:
+    """The rows (int64) by a number of each, of which few are distinct, otherwise in their order; None if they are so."""
+    if (numbers[1:] >= numbers[:-1]).all():
+        return None
+    ranks, distinct = _ranks_of_runs(numbers) or _ranks(numbers)
+    return np.argsort(ranks.astype(np.uint16) if distinct <= _RADIX else ranks, kind="stable")
+
+
+def _ranks(values: Any) -> tuple[Any, int]:
+    distinct = np.unique(values)
+    return np.searchsorted(distinct, values), len(distinct)

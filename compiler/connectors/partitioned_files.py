@@ -31,6 +31,8 @@ LONGEST: Final = 255
 class PartitionedFiles:
     """Files of a format in a directory, in folders for the values of some columns, which the files do not have."""
 
+    codes = False
+
     def __init__(self, format: Format, path: str, columns: Sequence[str]) -> None:
         self.format, self.path, self.columns = format, path, columns
         self.waiting: list[Any] = []

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
+from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files, without_dictionaries
 from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
@@ -25,9 +25,15 @@ from tracetypes.records import Float
 
 __all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "plain_cells", "shown_instant"]
 
+DICTIONARY: Final = 1 << 20
+"""Bytes of a dictionary that Parquet keeps."""
+
+
 
 class SinkFile(Protocol):
-    """A file for rows."""
+    """A file for rows. ``codes``: whether columns may be dictionary-encoded."""
+
+    codes: bool
 
     def write(self, batch: Any) -> None:
         """Add the rows of an Arrow record batch, as of :class:`VisibleColumns`."""
@@ -96,13 +102,21 @@ def open_sink_file(format: Format, path: str) -> SinkFile:
 
 
 class _ParquetFile:
+    codes = True
+
     def __init__(self, path: str) -> None:
         self.path = path
         self.writer: Any = None
 
     def write(self, batch: Any) -> None:
         if self.writer is None:
-            self.writer = pq.ParquetWriter(self.path, batch.schema, **_encodings(batch.schema))
+            self.schema = _with_dictionaries(batch)
+            # Readers shall find the types without dictionaries.
+            coded = any(map(pa.types.is_dictionary, self.schema.types))
+            self.writer = pq.ParquetWriter(self.path, self.schema, store_schema=not coded, **_encodings(self.schema))
+        if batch.schema != self.schema:
+            columns = [_as_coded(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         self.writer.write_batch(batch)
 
     def close(self) -> None:
@@ -110,11 +124,38 @@ class _ParquetFile:
             self.writer.close()
 
 
+def _with_dictionaries(batch: Any) -> pa.Schema:
+    """The schema of a batch, without dictionaries that are so large that Parquet would not keep them. Beside lists and structs
+    there is none: their types are only in the schema that Arrow stores."""
+    if _is_nested(batch.schema):
+        return without_dictionaries(batch.slice(0, 0)).schema
+    fields = [
+        field.with_type(column.type.value_type) if _is_coded(column) and column.dictionary.nbytes > DICTIONARY else field
+        for column, field in zip(batch.columns, batch.schema, strict=True)
+    ]
+    return pa.schema(fields)
+
+
+def _is_nested(schema: pa.Schema) -> bool:
+    return any(map(pa.types.is_nested, schema.types))
+
+
+def _as_coded(column: Any, kind: Any) -> Any:
+    """A column with a dictionary or without, as a file has it."""
+    if column.type == kind:
+        return column
+    plain = column.dictionary_decode() if _is_coded(column) else column
+    return plain.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else plain
+
+
+def _is_coded(column: Any) -> bool:
+    return bool(pa.types.is_dictionary(column.type))
+
+
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """Floats as they are, since most are different, and times by their differences: a dictionary would cost half of the time of a
     file, and make it larger."""
-    flat = all(not pa.types.is_nested(field.type) for field in schema)
-    if not flat:
+    if _is_nested(schema):
         return {}  # their columns have other names
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     coded = [field.name for field in schema if field.name not in times and not pa.types.is_floating(field.type)]
@@ -124,6 +165,8 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 class _CsvFile:
     """RFC 4180, as a source with the same format reads it. A cell has quotes if it needs them, or is the text that stands for
     None."""
+
+    codes = False
 
     def __init__(self, path: str, format: Csv, separator: str) -> None:
         self.path, self.separator, self.null = path, separator, format.null
@@ -170,6 +213,8 @@ class _CsvFile:
 
 
 class _JsonFile:
+    codes = False
+
     def __init__(self, path: str) -> None:
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  it is closed by close()
 

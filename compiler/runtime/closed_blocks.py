@@ -13,9 +13,10 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Columns, take
+from tracetypes.compiler.columns.column import Columns, take, take_coded
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.ordering import Runs
+from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime.blocks import Lists
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import NOWHERE
@@ -109,14 +110,14 @@ class OrderedItems:
         """The same by block, then by key."""
         if not self.count:
             return Flows([], self.start)
-        rows = _by_block(self.ends)
+        rows = stable_order(self.ends)
         codes, ends, values = self.codes, self.ends, self.values
         if rows is not None:
             codes, ends, values = codes[rows], ends[rows], take(values, rows)
         new = np.append(True, (ends[1:] != ends[:-1]) | (codes[1:] != codes[:-1]))
         starts = np.flatnonzero(new)
         places = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
-        return Flows([(KeyedFlow.of(take(self.keys, codes), values, len(codes)), ends)], self.start, places)
+        return Flows([(KeyedFlow.of(take_coded(self.keys, codes), values, len(codes)), ends)], self.start, places)
 
     def objects(self, ends: Iterable[int]) -> Objects:
         """The same as objects, by block."""
@@ -124,13 +125,3 @@ class OrderedItems:
 
 
 Due: TypeAlias = Objects | Flows | OrderedItems
-
-
-def _by_block(ends: Any) -> Any:
-    """Rows (int64) by block, otherwise in their order; None if they are."""
-    if (ends[1:] >= ends[:-1]).all():
-        return None
-    blocks = np.unique(ends)
-    if len(blocks) <= 1 << 16:
-        ends = np.searchsorted(blocks, ends).astype(np.uint16)  # sorted by radix
-    return np.argsort(ends, kind="stable")

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.columns.arrow import without_dictionaries
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.silence import NO_SILENCE, Silence
 
@@ -212,9 +213,19 @@ class SideRows:
 @final
 @attrs.frozen(eq=False)
 class Rows:
-    """Items for the sink: a record batch of its rows."""
+    """Items for the sink. ``coded``: a record batch of its rows, in which keys may be dictionary-encoded."""
 
-    batch: Any
+    coded: Any
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return int(self.coded.num_rows)
+
+    @property
+    def batch(self) -> Any:
+        """The record batch, without dictionaries."""
+        return without_dictionaries(self.coded)
 
 
 @final

@@ -5,7 +5,7 @@ The loop leaves where an item has no value there, and where the arrays are full;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -85,9 +85,9 @@ class MachineLoop:
             if not count and (int(at[0]), int(at[1])) == progress:  # one item needs more
                 cap *= 4
             progress = int(at[0]), int(at[1])
-        codes, untils = (np.concatenate([chunk[place] for chunk in chunks]) for place in (0, 1))
-        outs = [np.concatenate([chunk[2][place] for chunk in chunks]) for place in range(len(source.out.scalars))]
-        gates = [np.concatenate([chunk[3][place] for chunk in chunks]) for place in range(len(source.out.flags))]
+        codes, untils = (_joined([chunk[place] for chunk in chunks]) for place in (0, 1))
+        outs = [_joined([chunk[2][place] for chunk in chunks]) for place in range(len(source.out.scalars))]
+        gates = [_joined([chunk[3][place] for chunk in chunks]) for place in range(len(source.out.flags))]
         after = built(self.ordered.state, source.state, scalars, flags, pools)
         return after, codes, untils, built(self.ordered.gives, source.out, outs, gates, pools)
 
@@ -131,3 +131,7 @@ class MachineLoop:
                     yield np.ones(count, np.uint8)
                 else:
                     yield np.ascontiguousarray(column.valid).view(np.uint8)
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -300,8 +300,8 @@ def rows_sent(messages: Iterable[Message]) -> int:
     count = 0
     for message in messages:
         match message.body:
-            case Rows(batch):
-                count += batch.num_rows
+            case Rows() as rows:
+                count += rows.count
             case File("rows", count=more):
                 count += more
             case _:

@@ -44,8 +44,8 @@ class Collector:
     def take(self, message: Message) -> None:
         """Take one message."""
         match message.body:
-            case Rows(table):
-                self.table(table)
+            case Rows() as rows:
+                self.table(rows.batch)
             case StageProgress() as progress:
                 self.newest.update(progress.newest)
                 if progress.stage == self.plan.stages[-1].number:

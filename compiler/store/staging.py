@@ -194,9 +194,9 @@ class _Heap:
 
     def write(self, file: SinkFile, message: Message) -> None:
         match message.body:
-            case Rows(batch):
-                self.count += batch.num_rows
-                file.write(self.delivery.shown.of(batch))
+            case Rows() as rows:
+                self.count += rows.count
+                file.write(self.delivery.shown.of(rows.coded if file.codes else rows.batch))
             case SideRows(batch=batch):
                 self.count += batch.num_rows
                 file.write(message)
@@ -222,6 +222,8 @@ class _Heap:
 
 class _AsideFile:
     """Late or rejected rows as they were sent: why a row is late may be known to the driver only."""
+
+    codes = False
 
     def __init__(self, path: str) -> None:
         self.file = open(path, "wb")  # noqa: SIM115  it is closed by close()

@@ -126,8 +126,8 @@ def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
             return Kind.DRAIN, b"", b""
         case SideRows(holds, source, link, piece, batch):
             return _HOLDS[holds], _json({"source": source, "link": link, "piece": piece}), to_bytes(batch)
-        case Rows(batch):
-            return Kind.ROWS, b"", to_bytes(batch)
+        case Rows() as rows:
+            return Kind.ROWS, b"", to_bytes(rows.batch)
         case File(holds, source, name, count):
             fields = {"kind": int(_HOLDS[holds]), "source": source, "name": name, "count": count}
             return Kind.FILE, _json(fields), b""
