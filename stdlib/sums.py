@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import decimal
-import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final, Generic, TypeVar, cast, get_args, overload
@@ -314,7 +313,6 @@ class Variance(Measured[V, Moments, float], Generic[V]):
     """See :func:`variance`. An element of the monoid is the count, the exact sum, and the exact sum of squares."""
 
     _word = "variance"
-    _in_python = "computes with integers of any size, which take no column"
 
     population: bool
 
@@ -330,17 +328,7 @@ class Variance(Measured[V, Moments, float], Generic[V]):
 
     def result(self, agg: Moments) -> float:
         n, ones, squares = agg
-        parts = n if self.population else n - 1
-        if parts == 0 or squares.nans or squares.infinities[0]:
-            return math.nan
-        # (n * sum(x^2) - sum(x)^2) / (n * parts) cancels in floating point, but these are whole numbers.
-        shift = builtins.max(squares.shift, 2 * ones.shift)
-        spread = n * (squares.numerator << (shift - squares.shift))
-        spread -= ones.numerator * ones.numerator << (shift - 2 * ones.shift)
-        try:
-            return spread / (n * parts << shift)
-        except OverflowError:
-            return math.inf
+        return squares.variance(ones, n, n if self.population else n - 1)
 
 
 @overload

@@ -77,6 +77,21 @@ class ExactSum:
         except OverflowError:
             return math.inf if self.numerator > 0 else -math.inf
 
+    def variance(self, ones: ExactSum, count: int, parts: int) -> float:
+        """The float nearest to the variance of ``count`` numbers: their squared distances from the mean, divided by ``parts``.
+        This is the sum of their squares (:meth:`of_square`), ``ones`` that of themselves. NaN if one of them is not finite,
+        and for ``parts`` below 1."""
+        if parts < 1 or count < 1 or self.nans or any(self.infinities):
+            return math.nan
+        # (n * sum(x^2) - sum(x)^2) / (n * parts) cancels in floating point, but these are whole numbers.
+        shift = max(self.shift, 2 * ones.shift)
+        spread = count * (self.numerator << (shift - self.shift))
+        spread -= ones.numerator * ones.numerator << (shift - 2 * ones.shift)
+        try:
+            return spread / (count * parts << shift)
+        except OverflowError:
+            return math.inf
+
     def value(self) -> float:
         """The nearest float (ties to even). Infinity beyond the largest float; NaN under the same conditions as IEEE
         754 addition."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.algebra import ExactSum
+from tracetypes.compiler.tracing.expr import Undefined
 
 __all__ = ["EXACT_TYPE", "ExactSums", "exact_group_sums"]
 
@@ -140,11 +141,11 @@ class ExactSums:
 
     @staticmethod
     def from_sums(sums: Sequence[ExactSum]) -> ExactSums:
-        """The column of these objects. Raises ValueError for a sum of numbers that are not doubles."""
+        """The column of these objects. Raises :class:`Undefined` for a sum with a part below the smallest float."""
         if not sums:
             return ExactSums.zero(0)
         if any(s.shift > _SCALE for s in sums):
-            raise ValueError("an ExactSum with a part below the smallest float")
+            raise Undefined(next(row for row, one in enumerate(sums) if one.shift > _SCALE))
         totals = [s.numerator << (_SCALE - s.shift) for s in sums]
         if not any(totals):
             return attrs.evolve(ExactSums.zero(len(sums)), specials=_specials(sums))

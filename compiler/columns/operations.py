@@ -194,6 +194,31 @@ def _exact_over(call: Call, args: list[Any], count: int) -> Made:
     return results, undefined if undefined.any() else None
 
 
+_SPLIT: Final = float((1 << 27) + 1)
+"""Times this, a float of 53 bits falls into two halves of 26 bits (Dekker, Numerische Mathematik 18, 1971)."""
+
+
+def _exact_square(call: Call, args: list[Any], count: int) -> Made:
+    values = np.broadcast_to(np.asarray(args[0], np.float64), (count,))
+    finite, sizes = np.isfinite(values), np.abs(values)
+    undefined = finite & (values != 0) & ((sizes < basic.SMALLEST_SQUARED) | (sizes > basic.LARGEST_SQUARED))
+    inside = np.where(finite & ~undefined, values, 0.0)
+    high = _SPLIT * inside
+    high -= high - inside
+    low, squares = inside - high, inside * inside
+    rest = ((high * high - squares) + 2.0 * high * low) + low * low
+    sums = ExactSums.of(np.where(finite, squares, sizes)) + ExactSums.of(rest)
+    return sums, undefined if undefined.any() else None
+
+
+def _exact_variance(call: Call, args: list[Any], count: int) -> Made:
+    squares, ones = (exacts_of(Column(Exact(), arg), 1) for arg in args[:2])
+    numbers = [np.broadcast_to(np.asarray(arg, np.int64), (count,)).tolist() for arg in args[2:]]
+    columns = [[*one.sums()] * (1 if len(one) == count else count) for one in (squares, ones)]
+    rows = zip(*columns, *numbers, strict=True)
+    return np.array([square.variance(*rest) for square, *rest in rows], np.float64), None
+
+
 _NOTHING: Final[dict[type[Any], Any]] = {
     cls: cls() if cls not in (dt.datetime, dt.date) else dt.datetime.fromtimestamp(0, dt.UTC)
     for cls in SCALARS.values()
@@ -357,7 +382,9 @@ ACTS: Final[Mapping[Operation, ByKind]] = {
     basic.MICROSECOND: _clock(1, 1_000_000),
     basic.DATE_OF: {Timestamp: plain(lambda micros: micros // _DAY)},
     basic.EXACT_OF: {Float: plain(lambda a: a)},
+    basic.EXACT_SQUARE: {Float: _exact_square},
     basic.EXACT_VALUE: {Exact: _exact_value},
+    basic.EXACT_VARIANCE: {Exact: _exact_variance},
     basic.EXACT_OVER: {Exact: _exact_over},
 }
 """The operations on columns, by the kind of the first argument; None: of any kind. The operations that look at more than the

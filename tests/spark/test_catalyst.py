@@ -238,7 +238,7 @@ def test_random_expressions(spark: SparkSession, part: int) -> None:
     def draw(data: st.DataObject) -> None:
         kinds: list[Schema] = [Integer(), Float(), Boolean(), String(), Timestamp(), Date()]
         expr = data.draw(expressions(data.draw(st.sampled_from(kinds)), 2 + part, native=True))
-        if operations(expr) & {basic.EXACT_OF, basic.EXACT_VALUE, basic.EXACT_OVER}:
+        if operations(expr) & {one for one in basic.BASIC if one.name.startswith("exact")}:
             return
         try:
             column(expr, inputs)

@@ -258,10 +258,14 @@ OVER_COLUMNS: dict[str, Any] = {
     "min of bool": ts.min(positive),
     "both": ts.both(ts.count(), ts.max(x), scaled),
     "struct": ts.struct(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
+    "variance": ts.variance(x),
+    "variance of a population": ts.variance(x, population=True),
+    "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
     "count, where": ts.count(where=positive),
     "sum of int, where": ts.sum(n, where=positive),
     "sum of float, where": ts.sum(inverse, where=lambda reading: reading.n != 0),
     "mean, where": ts.mean(x, where=large),
+    "variance, where": ts.variance(half, where=positive),
     "min, where": ts.min(x, where=lambda reading: reading.note is not None),
     "max of datetime, where": ts.max(moment, where=large),
     "struct, where": ts.struct(
@@ -279,8 +283,6 @@ OVER_COLUMNS: dict[str, Any] = {
 """Aggregates that are combined over columns, and whose states are columns."""
 
 IN_PYTHON: dict[str, Any] = {
-    "variance": ts.variance(x),
-    "variance of a population": ts.variance(x, population=True),
     "max of str": ts.max(text),
     "last": ts.last(by=second),
     "top": ts.top(2, by=x),
@@ -296,7 +298,6 @@ IN_PYTHON: dict[str, Any] = {
     "quantile": ts.quantile(0.5, x),
     "quantiles": ts.quantiles([0, 0.25, 1], x),
     "last, where": ts.last(by=second, where=positive),
-    "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
 }
 """Aggregates that Python combines, everywhere."""
 

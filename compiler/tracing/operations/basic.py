@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -41,7 +42,9 @@ __all__ = [
     "EQ",
     "EXACT_OF",
     "EXACT_OVER",
+    "EXACT_SQUARE",
     "EXACT_VALUE",
+    "EXACT_VARIANCE",
     "FLOORDIV",
     "GREATEST",
     "HAS",
@@ -49,6 +52,7 @@ __all__ = [
     "IF",
     "INVERT",
     "IS_NULL",
+    "LARGEST_SQUARED",
     "LE",
     "LEAST",
     "LENGTH",
@@ -70,6 +74,7 @@ __all__ = [
     "RSTRIP",
     "SECOND",
     "SLICE",
+    "SMALLEST_SQUARED",
     "STARTSWITH",
     "STRIP",
     "SUB",
@@ -210,6 +215,29 @@ def _over(total: ExactSum, count: int) -> float:
 EXACT_OF: Final = Operation("exact", ExactSum.of, _one(FLOAT, gives=EXACT))
 """The exact sum of one float. ``ADD`` adds exact sums."""
 
+SMALLEST_SQUARED: Final = 2.0**-480
+LARGEST_SQUARED: Final = 2.0**480
+"""The squares of floats between these are the sums of two floats."""
+
+
+def _square(number: float) -> ExactSum:
+    if number and math.isfinite(number) and not SMALLEST_SQUARED <= abs(number) <= LARGEST_SQUARED:
+        raise OverflowError
+    return ExactSum.of_square(number)
+
+
+EXACT_SQUARE: Final = Operation(
+    "exact_square", _square, _one(FLOAT, gives=EXACT), "for numbers whose squares are no sums of two floats"
+)
+"""The exact sum of the square of one float."""
+
+EXACT_VARIANCE: Final = Operation(
+    "exact_variance",
+    lambda squares, ones, count, parts: squares.variance(ones, count, parts),
+    (Signature((EXACT, EXACT, INTEGER, INTEGER), FLOAT),),
+)
+"""Rounded once."""
+
 EXACT_VALUE: Final = Operation("exact_value", lambda total: total.value(), _one(EXACT, gives=FLOAT))
 """Rounded once."""
 
@@ -244,5 +272,5 @@ BASIC: Final[tuple[Operation, ...]] = (
     *(EQ, LT, LE, NOT, AND, OR, IF, IS_NULL, LEAST, GREATEST),
     *(LENGTH, LOWER, UPPER, STRIP, LSTRIP, RSTRIP, STARTSWITH, ENDSWITH, CONTAINS, REPLACE, CONCAT, SLICE, TO_STR),
     *(ENUM_VALUE, MICROS, ADD_MICROS, YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MICROSECOND, WEEKDAY, DATE_OF),
-    *(EXACT_OF, EXACT_VALUE, EXACT_OVER, HAS, LOOKUP),
+    *(EXACT_OF, EXACT_SQUARE, EXACT_VALUE, EXACT_OVER, EXACT_VARIANCE, HAS, LOOKUP),
 )

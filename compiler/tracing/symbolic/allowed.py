@@ -75,7 +75,7 @@ METHODS: Final[Mapping[type[Any], frozenset[str]]] = {
         {"astimezone", "date", "isoformat", "isoweekday", "replace", "strftime", "timestamp", "toordinal", "weekday"}
     ),
     Date: frozenset({"isoformat", "isoweekday", "strftime", "toordinal", "weekday"}),
-    Exact: frozenset({"over", "value"}),
+    Exact: frozenset({"over", "value", "variance"}),
 }
 """Methods of a scalar of each kind. A method can be called, and nothing else."""
 
@@ -229,7 +229,7 @@ _CONSTRUCTORS: Final[Mapping[type[Any], frozenset[str]]] = {
     int: frozenset({"from_bytes"}),
     float: frozenset({"fromhex"}),
     bytes: frozenset({"fromhex"}),
-    ExactSum: frozenset({"of"}),
+    ExactSum: frozenset({"of", "of_square"}),
 }
 """Methods of classes. What asks for the time of day is none."""
 

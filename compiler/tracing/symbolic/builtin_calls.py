@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any, final
 
-from tracetypes.algebra import ExactSum, greatest, least
+from tracetypes.algebra import greatest, least
 from tracetypes.compiler.tracing.expr import Call
 from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT, FLOAT, INTEGER, STRING
 from tracetypes.compiler.tracing.operations import basic, functions
@@ -307,10 +307,14 @@ class BuiltinCalls(Patterns):
             total = self.binary("Add", total, self.binary("Mult", value, sizes[name]))
         return self.duration(total)
 
-    def exact_of(self, value: Any) -> Any:
+    def exact_of(self, function: types.MethodType, value: Any) -> Any:
+        """``ExactSum.of`` or ``ExactSum.of_square``."""
         value = self.settle(value)
         if not isa(value, Proxy):
-            return ExactSum.of(value)
+            return function(value)
         if self.kind(value) not in NUMBERS:
             self.refuse(f"sums up {describe(value)}")
-        return self.make(basic.EXACT_OF, EXACT, self.as_number(value, FLOAT)._expr)
+        number = self.as_number(value, FLOAT)._expr
+        if function.__name__ == "of":
+            return self.make(basic.EXACT_OF, EXACT, number)
+        return self.make(basic.EXACT_SQUARE, EXACT, number)
