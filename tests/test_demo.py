@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCAL = re.compile(
     r"^local, parallelism 2 +(\d+) +3 +\d+\.\d\n"
     r"interpreter \(definition\) +\1 +3 +\d+\.\d   equal\n\n"
+    r"The same pipeline, which sorts twice, over 3,000 measurements of 2,000 plugs in Parquet files:\n"
+    r"\d+\.\d\d million measurements a second \(\d+\.\d s; \d+\.\d s the first time\)\.\n\n+"
     r"The last second of each device:\n\n(  [a-z ]+ +\d+\.\d\d W   over \d+ plugs\n){3,}\n"
     r"The two traces are equal\.\n\Z",
     re.MULTILINE,
@@ -44,7 +46,7 @@ def without_java(folder: Path, *names: str) -> dict[str, str]:
 
 
 def test_the_local_part_needs_neither_pyspark_nor_java(tmp_path: Path, readings: Path) -> None:
-    program = "import runpy, sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; sys.argv = ['demo', sys.argv[1]]; "
+    program = "import runpy, sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; sys.argv = ['demo', sys.argv[1], '3000']; "
     program += "runpy.run_module('examples.demo', run_name='__main__')"
     environment = without_java(tmp_path / "bin")
     done = subprocess.run([sys.executable, "-c", program, readings], cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -70,14 +72,14 @@ def test_java_is_looked_for_when_the_local_part_has_been_shown(tmp_path: Path, r
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     done = subprocess.run(
-        ["sh", scripts / "run.sh", "demo", readings],
+        ["sh", scripts / "run.sh", "demo", readings, "3000"],
         env=without_java(tmp_path / "bin", "sh", "dirname") | {"HOME": os.environ.get("HOME", "/")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
     before, java, after = done.stdout.partition("java: none was found\n")
-    assert re.search(r"^interpreter \(definition\) .* equal\n\Z", before, re.MULTILINE), done.stdout
+    assert re.search(r"^interpreter \(definition\) .* equal\n", before, re.MULTILINE), done.stdout
     assert java
     shown, missing, why = after.partition("demo: the part on Spark is missing: ")
     assert LOCAL.search(before + shown), done.stdout
