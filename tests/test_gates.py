@@ -37,6 +37,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.bounds import Impact
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.gates.container import RunningContainer, Snapshot
 from tracetypes.compiler.gates.kernel import GateKernel
@@ -52,6 +53,7 @@ from tracetypes.gates import (
     ALWAYS,
     Bound,
     Observation,
+    adaptive,
     all_of,
     at_least_once,
     at_least_one,
@@ -61,7 +63,7 @@ from tracetypes.gates import (
     time,
     value,
 )
-from tracetypes.impacts import magnitude, net_change, relative_error
+from tracetypes.impacts import Variation, magnitude, net_change, relative_error
 from tracetypes.interpreter import arrange
 from tracetypes.learned_gates import Model, Subject, feature, learned
 from tracetypes.nodes import Gate, Graph
@@ -495,6 +497,11 @@ def test_a_twin_that_goes_on_with_the_container_as_it_is(monkeypatch: pytest.Mon
 # ---------------------------------------------------------------------------------------------------------- checks
 
 
+def of_feature(impact: Impact) -> Bound:
+    """A learned bound that is told one."""
+    return learned("x", error=1, columns="ozone", features=[impact])
+
+
 def codes(flow: Dataflow | Graph) -> list[str]:
     with pytest.raises(CheckFailed) as raised:
         check(flow)
@@ -524,6 +531,65 @@ def test_TT127_columns() -> None:
     texts = flow.source("in", U[str, str], markers=every(seconds=1, time=len))
     flow.sink("out", texts.gate(value(units=1), latest_by=lambda text: text))
     assert codes(flow) == ["TT127"]
+
+
+def nothing(*given: Any) -> Any:
+    """Somebody forgot its ``return``."""
+    given[0].upper()
+
+
+of_two: Any = lambda key, value: True  # noqa: E731
+"""A function of too many arguments."""
+
+
+@attrs.frozen
+class Forgets(Variation[float, float]):
+    """A measure of change, as an author writes it."""
+
+    def process_element(self, current: Any, previous: Any) -> Any:
+        abs(current - (previous or 0))
+
+    def identity(self) -> float:
+        return 0.0
+
+    def aggregate(self, a: float, b: float) -> float:
+        return a + b
+
+    def compute(self, agg: float, modified: int, total: int) -> float:
+        return agg
+
+
+@pytest.mark.parametrize(
+    ("bound", "code", "found"),
+    [
+        (sequence(5, rows=nothing), "TT131", "rows returns nothing"),
+        (time(3) | value(units=1, rows=nothing, columns="ozone"), "TT131", "rows returns nothing"),
+        (adaptive(sequence(5, rows=nothing), sequence(50, rows=nothing)), "TT131", "rows returns nothing"),
+        (at_least_once(nothing), "TT131", "rows returns nothing"),
+        (sequence(5, rows=of_two), "TT132", "rows takes 2 arguments"),
+        (learned("x", error=1, columns="ozone", rows=nothing), "TT131", "rows returns nothing"),
+        (of_feature(feature(net_change(), "ozone", rows=nothing)), "TT131", "rows returns nothing"),
+        (of_feature(feature(net_change(), "ozone", by=nothing)), "TT131", "by returns nothing"),
+        (of_feature(feature(Forgets(), "ozone")), "TT131", "Forgets.process_element returns nothing"),
+        (of_feature(feature(magnitude(nothing), "ozone")), "TT131", "of returns nothing"),
+        (learned("x", error=1, columns="ozone", impact=Forgets()), "TT131", "Forgets.process_element returns nothing"),
+        (learned("x", error=1, columns="ozone", variation=Forgets()), "TT131", "Forgets.process_element returns nothing"),
+    ],
+    ids=str,
+)
+def test_functions_of_a_bound(bound: Bound, code: str, found: str) -> None:
+    """They are called with keys of the container and numbers of its values."""
+    with pytest.raises(CheckFailed) as raised:
+        check(flow_of(lambda s: s.gate(bound, latest_by=lambda reading: reading.ts)))
+    (one,) = raised.value.violations
+    assert one.code == code
+    assert found in one.found
+
+
+def test_functions_of_a_bound_that_return_something() -> None:
+    by_area = of_feature(feature(magnitude(abs), "ozone", rows=lambda key: key > "a", by=lambda key: key[:1]))
+    bounds = all_of(by_area, sequence(percent=5, rows=str.isupper), at_least_once(lambda key: key == "a"))
+    check(flow_of(lambda s: s.gate(bounds, latest_by=lambda reading: reading.ts)))
 
 
 @pytest.mark.parametrize(

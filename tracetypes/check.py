@@ -23,7 +23,7 @@ from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation, is_own
 from tracetypes.formats import Csv, Layout, TextLines
-from tracetypes.gate_check import gate_problems, model_problems
+from tracetypes.gate_check import gate_problems, key_functions, model_problems, variations
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import EventTime, InBand, Time
 from tracetypes.method_check import Fault, faults, function_faults
@@ -379,9 +379,14 @@ class _Checker:
         return types
 
     def functions(self, node: Source | Sort | Gate, edge: EdgeType) -> None:
-        """Check the functions of values that a node was given, for code that mypy never saw."""
-        for name, function, returns in _of_a_value(node, edge):
-            for fault in function_faults(name, function, [edge.value], returns, used=True):
+        """Check the functions of values and keys that a node was given, for code that mypy never saw."""
+        bound = node.bound if isinstance(node, Gate) else None
+        given = [(edge.value, *one) for one in _of_a_value(node, edge)] + [(edge.key, *one) for one in key_functions(bound)]
+        for takes, name, function, returns in given:
+            for fault in function_faults(name, function, [takes], returns, used=True):
+                self.blame(node, fault)
+        for one in variations(bound):
+            for fault in faults(one, {}):
                 self.blame(node, fault)
 
     def blame(self, node: Node, fault: Fault) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import Any
 
 import attrs
 
@@ -25,12 +26,22 @@ from tracetypes.conformance import name_of
 from tracetypes.containers import columns_of
 from tracetypes.edges import EdgeType
 from tracetypes.errors import DataError
+from tracetypes.impacts import Variation
 from tracetypes.learned_gates import Learned
 from tracetypes.nodes import Apply, Gate, Graph, Node, Sink, Source
 from tracetypes.records import Boolean, Record, Schema, Unit
 from tracetypes.schemas import schema_of
 
-__all__ = ["Problem", "digest", "gate_problems", "model_problems", "opens_for_certain", "why_never"]
+__all__ = [
+    "Problem",
+    "digest",
+    "gate_problems",
+    "key_functions",
+    "model_problems",
+    "opens_for_certain",
+    "variations",
+    "why_never",
+]
 
 
 @attrs.frozen
@@ -70,6 +81,21 @@ def gate_problems(node: Gate, edge: EdgeType) -> Iterator[Problem]:
             "a bound that can be reached",
             "lower it, or combine it by | with another, such as time(...)",
         )
+
+
+def key_functions(bound: object) -> Iterable[tuple[str, Any, Any]]:
+    """The functions that a bound calls with the keys of its container, each once, and the types of their results."""
+    measures = bound.measures() if isinstance(bound, Bound) else ()
+    rows = [("rows", one.rows, bool) for one in measures]
+    return dict.fromkeys([*rows, *(("by", one.by, Any) for one in measures if isinstance(one, Impact))])
+
+
+def variations(bound: object) -> Iterable[Variation[float, Any]]:
+    """The functions of changes that a bound was given, each once."""
+    if not isinstance(bound, Bound):
+        return ()
+    learned = [part.variation for part in parts_of(bound) if isinstance(part, Learned)]
+    return dict.fromkeys([*(one.function for one in bound.measures() if isinstance(one, Impact)), *learned])
 
 
 def digest(graph: Graph) -> str:

@@ -44,6 +44,8 @@ class Variation(SelfDescribing, ABC, Generic[V, A]):
     The three methods are those of the paper's interface. Instances are frozen, all methods are pure.
     """
 
+    _is_template = True
+
     @abstractmethod
     def process_element(self, current: V, previous: V | None) -> A:
         """What one changed element adds. ``previous``: None for a new element, whose latest state counts as zero."""
