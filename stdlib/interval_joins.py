@@ -19,6 +19,7 @@ from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Marker, Span, Time, TimeUnit
+from tracetypes.near import Near
 from tracetypes.stdlib.join_kinds import How, how_of, result_of
 from tracetypes.stdlib.joins import Either, FromLeft, IntervalJoin, Joined, Times, by_time, time_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
@@ -110,6 +111,11 @@ class OuterIntervalJoin(OpKeyedOrdered[K, Either[A, B], R, HeldSides[A, B]]):
         due = [one.time + self.after + 1 for one in lefts[:1]] + [one.time + self.before + 1 for one in rights[:1]]
         return min(due, default=None)
 
+    def _says(self) -> Near[Any] | None:
+        if type(self) is not OuterIntervalJoin:  # a subclass may do something else
+            return None
+        return Near(FromLeft, Joined, Held, self.times.of, self.before, self.after, self.how)
+
 
 LeftsAndTimes: TypeAlias = tuple[list[tuple[int, A]], list[int]]
 """Left items without a partner so far, with their times, and the times of right items; both sorted."""
@@ -166,6 +172,11 @@ class IntervalSemiJoin(OpKeyedOrdered[K, Either[A, B], A, LeftsAndTimes[A]]):
         lefts, rights = state
         due = [time + self.after + 1 for time, _ in lefts[:1]] + [time + self.before + 1 for time in rights[:1]]
         return min(due, default=None)
+
+    def _says(self) -> Near[Any] | None:
+        if type(self) is not IntervalSemiJoin:  # a subclass may do something else
+            return None
+        return Near(FromLeft, Joined, tuple, self.times.of, self.before, self.after, self.how)
 
 
 class Interval(TypedDict, Generic[A, B]):

@@ -29,6 +29,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
+from tracetypes.near import Near
 from tracetypes.nodes import RowPosition
 from tracetypes.schemas import show_type
 from tracetypes.sort_keys import Orderable
@@ -241,6 +242,11 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Sides[A, B]]):
         lefts, rights = state
         due = [time + self.after + 1 for time, _ in lefts[:1]] + [time + self.before + 1 for time, _ in rights[:1]]
         return min(due, default=None)
+
+    def _says(self) -> Near[Any] | None:
+        if type(self) is not IntervalJoin:  # a subclass may do something else
+            return None
+        return Near(FromLeft, Joined, tuple, self.times.of, self.before, self.after, "inner")
 
 
 Known: TypeAlias = tuple[int, B] | None

@@ -122,6 +122,26 @@ class Gaps(OpKeyedOrdered[str, Reading, Reading, Reading | None]):
         return value
 
 
+@attrs.frozen
+class Reminder(OpKeyedOrdered[str, Reading, int, int | None]):
+    """Is due long before the block of its item."""
+
+    def initial_state(self) -> int | None:
+        return None
+
+    def on_item(self, state: int | None, key: str, value: Reading, emit: EmitValue[int]) -> int | None:
+        return value.ts * 1_000_000 - 12_000_000
+
+    def on_marker(self, state: int | None, key: str, marker: Any, emit: EmitValue[int]) -> int | None:
+        if state is None or marker.micros < state:
+            return state
+        emit(state)
+        return None
+
+    def next_due(self, state: int | None, key: str) -> int | None:
+        return state
+
+
 OPERATORS: dict[str, Callable[[], Any]] = {
     "diff": lambda: diff(lambda r: r.x),
     "session": lambda: session(count(), gap=4, time=lambda r: r.ts),
@@ -133,6 +153,7 @@ OPERATORS: dict[str, Callable[[], Any]] = {
     "changes": Changes,
     "alarm": Alarm,
     "gaps": Gaps,
+    "reminder": Reminder,
 }
 
 CHAINS: dict[str, tuple[Callable[[], Any], ...]] = {
@@ -194,7 +215,7 @@ def machine(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> Counter[s
     return columns
 
 
-HAVE_CODE = ("diff", "session", "window", "mean", "rises", "changes", "gaps", "two")
+HAVE_CODE = ("diff", "session", "window", "mean", "rises", "changes", "gaps", "reminder", "two")
 """The others make texts, or exact sums."""
 
 

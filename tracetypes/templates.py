@@ -24,6 +24,7 @@ from tracetypes.graph import Stream, extend
 from tracetypes.interpolation import Interpolation
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
+from tracetypes.near import Near
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 
@@ -144,7 +145,7 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
         return None
 
-    def _says(self) -> Latest[V] | None:
+    def _says(self) -> Latest[V] | Near[V] | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 

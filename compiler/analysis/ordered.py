@@ -19,11 +19,13 @@ from tracetypes.compiler.analysis.choices import Places, places_of
 from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
+from tracetypes.compiler.analysis.near import near_in
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, need_held
 from tracetypes.compiler.tracing.expr import Input, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
+from tracetypes.near import Near
 from tracetypes.nodes import Sort
 from tracetypes.records import (
     Float,
@@ -42,7 +44,7 @@ __all__ = ["Ordered", "ordered_in", "place_in"]
 GROWTH: Final = 8
 """How often a structure may grow."""
 
-SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {Latest: latest_in}
+SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {Latest: latest_in, Near: near_in}
 """By what an operator of the library says of itself: what makes expressions of it. Raises :class:`Untraceable`."""
 
 
@@ -110,7 +112,7 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: S
         raise Untraceable("has a next_due that gives something else than a number or None")
     dues = due is not None
     return Ordered(
-        state, initial, op.forgets_idle, marks, dues, takes.key, takes.value, gives.value, on_item, on_marker, due
+        state, op.initial_state(), op.forgets_idle, marks, dues, takes.key, takes.value, gives.value, on_item, on_marker, due
     )
 
 

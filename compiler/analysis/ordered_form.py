@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.tracing.expr import Exact, Kind, Value
+from tracetypes.compiler.tracing.expr import Exact, Kind
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Record, Schema, String, Timestamp
 
@@ -25,7 +25,7 @@ class OrderedForm:
     may keys with that state be removed? ``marks``: does a marker do something; ``dues``: does the operator say when?"""
 
     state: StateKind
-    initial: Value
+    initial: Any
     forgets: bool
     marks: bool
     dues: bool

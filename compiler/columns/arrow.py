@@ -1,15 +1,15 @@
 """Values as Arrow columns.
 
 Columns of a schema: bool, int64, uint64, double, decimal128, string, binary, timestamp[us, UTC], date32, null (Unit), list,
-struct (record; a union of records is a struct with one nullable field for each member). A literal or an enum has the columns
-of its values.
+struct (record; a tuple in a list, whose fields are its places; a union of records is a struct with one nullable field for each
+member). A literal or an enum has the columns of its values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -83,7 +83,7 @@ def arrow_type(schema: Schema) -> Any:
         case ListOf(item, _):
             return pa.list_(arrow_type(item))
         case Record(_, fields):
-            return pa.struct([pa.field(name, arrow_type(inner)) for name, inner in fields])
+            return pa.struct([pa.field(str(name), arrow_type(inner)) for name, inner in fields])
         case OneOf(members):
             return pa.struct([pa.field(m.cls.__name__, arrow_type(m)) for m in members])
         case _:
@@ -137,12 +137,13 @@ def array(schema: Schema, values: Sequence[Any]) -> Any:
             return array(item, values)
         case EnumOf():
             return pa.array([None if value is None else value.value for value in values], arrow_type(schema))
-        case Record(_, fields):
+        case Record(cls, fields):
             missing = _missing(values)
+            getters: Any = [itemgetter(name) if cls is tuple else attrgetter(name) for name, _ in fields]
             if missing is None:
-                parts = [list(map(attrgetter(name), values)) for name, _ in fields]
+                parts = [list(map(get, values)) for get in getters]
             else:
-                parts = [[None if v is None else getattr(v, name) for v in values] for name, _ in fields]
+                parts = [[None if v is None else get(v) for v in values] for get in getters]
             columns = [array(inner, part) for (_, inner), part in zip(fields, parts, strict=True)]
             return pa.StructArray.from_arrays(columns, fields=list(arrow_type(schema)), mask=missing)
         case OneOf(members):

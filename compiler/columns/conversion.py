@@ -53,7 +53,7 @@ def from_arrow(schema: Schema, array: Any) -> Columns:
         case Record(cls, fields):
             array, valid = _plain(schema, array)
             arrays = {array.type.field(n).name: part for n, part in enumerate(array.flatten())}
-            parts = tuple(from_arrow(inner, arrays[name]) if name in arrays else None for name, inner in fields)
+            parts = tuple(from_arrow(inner, arrays[str(name)]) if str(name) in arrays else None for name, inner in fields)
             return Struct(cls, tuple(name for name, _ in fields), parts, valid)
         case _:
             return column_from_arrow(schema, array)
@@ -183,7 +183,7 @@ def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) 
         case Record(cls, fields):
             if columns.cls is not cls:
                 raise Undefined(0)
-            by_name = dict(zip(columns.names, columns.parts, strict=True))
+            by_name = dict(zip(columns.names or [name for name, _ in fields], columns.parts, strict=True))
             parts = []
             for name, inner in fields:
                 part = by_name[name]

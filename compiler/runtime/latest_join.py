@@ -7,39 +7,24 @@ so far.
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, final
 
 import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.latest import TracedLatest
-from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.column import (
-    Column,
-    Columns,
-    Struct,
-    concat,
-    full_values,
-    inputs_of,
-    take,
-    taken_later,
-)
-from tracetypes.compiler.columns.conversion import from_arrow
-from tracetypes.compiler.columns.evaluation import return_values
-from tracetypes.compiler.columns.members import Member, members_of
+from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, take, taken_later
+from tracetypes.compiler.columns.members import Member
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
+from tracetypes.compiler.runtime.join_sides import bounded, mask_of, none_of, present_of, sides_of, times_of, value_of
 from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys
 from tracetypes.compiler.runtime.ordered_states import OrderedState, classed, merged, settled
-from tracetypes.compiler.tracing.expr import Tree, Undefined
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
-from tracetypes.records import INT_MIN, Integer, OneOf, Optional
+from tracetypes.records import INT_MIN, Integer
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["LatestJoin"]
-
-WIDEST: Final = 1 << 61
-"""Times and a tolerance below it are added and subtracted in 64 bits."""
-
 
 @final
 @attrs.frozen(eq=False)
@@ -89,10 +74,10 @@ class LatestJoin(OrderedKernel):
         """What some keys have as states when they have taken items and markers, and what they have emitted."""
         number = len(first)
         known = self._known(states, number)
-        left, right = self._sides(items)
+        left, right = sides_of(self.join, items)
         rights = self._rights(items, right, known)
         following = Following(markers)
-        before = np.cumsum(_mask(right.rows, items.count))[left.rows] - 1  # the last right row before each left one
+        before = np.cumsum(mask_of(right.rows, items.count))[left.rows] - 1  # the last right row before each left one
         emitted = self._emitted(items, left, right, rights, before, known, following, states)
         return self._states(right, rights, known, following, states, number), emitted
 
@@ -103,17 +88,12 @@ class LatestJoin(OrderedKernel):
         (time, _) = states.parts
         assert isinstance(time, Column)
         times = np.where(there, full_values(time, count), INT_MIN)
-        return Known(there, _bounded(times, there))
-
-    def _sides(self, items: OrderedItems) -> tuple[Member, Member]:
-        """The left and the right items, each with their values."""
-        assert isinstance(self.join.takes, OneOf)
-        members = {one.record.cls: one for one in members_of(self.join.takes, items.values, items.count)}
-        return members[self.join.left.cls], members[self.join.right.cls]
+        bounded(times[there])
+        return Known(there, times)
 
     def _rights(self, items: OrderedItems, right: Member, known: Known) -> Rights:
         codes, ends, count = items.codes[right.rows], items.ends[right.rows], len(right.rows)
-        times, newest = _times(self.join.times[1], right), np.arange(count)
+        times, newest = times_of(self.join.times[1], right), np.arange(count)
         first = np.append(True, codes[1:] != codes[:-1])[:count]
         older = np.append(False, times[1:] < times[:-1])[:count] & ~first
         older |= first & known.there[codes] & (times < known.times[codes])
@@ -131,7 +111,7 @@ class LatestJoin(OrderedKernel):
         """Which right items remove what is known (bool); None for none."""
         if self.join.deleted is None or not len(right.rows):
             return None
-        return full_values(_present(self.join.deleted, right), len(right.rows))
+        return full_values(present_of(self.join.deleted, right), len(right.rows))
 
     def _forgotten(self, following: Following, times: Any, since: Any) -> Any:
         """The first marker (int64) behind which what is known since a time is no longer known."""
@@ -150,7 +130,7 @@ class LatestJoin(OrderedKernel):
         following: Following,
         states: Columns,
     ) -> Emitted:
-        codes, ends, times = items.codes[left.rows], items.ends[left.rows], _times(self.join.times[0], left)
+        codes, ends, times = items.codes[left.rows], items.ends[left.rows], times_of(self.join.times[0], left)
         partner, at, own = _chosen(rights, before, codes, known)
         fits = (own | known.there[codes]) & (at <= times) & ~rights.remove(partner, own)
         if self.join.tolerance is not None:
@@ -159,7 +139,7 @@ class LatestJoin(OrderedKernel):
             since[own] = rights.ends[partner[own]]
             some = np.flatnonzero(fits)
             fits[some] = self._forgotten(following, at[some], since[some]) >= ends[some]
-        value = _value(left)
+        value = value_of(left)
         if self.join.how != "left":
             some = np.flatnonzero(fits if self.join.how != "anti" else ~fits)
             codes, ends, partner, own, fits = codes[some], ends[some], partner[some], own[some], fits[some]
@@ -173,7 +153,7 @@ class LatestJoin(OrderedKernel):
     def _partners(self, right: Member, partner: Any, own: Any, fits: Any, codes: Any, states: Columns) -> Columns:
         """The values of the right items, None where nothing fits."""
         count, of_before = len(right.rows), np.flatnonzero(fits & ~own)
-        parts = [(_value(right), count)] if count else []
+        parts = [(value_of(right), count)] if count else []
         rows = np.where(fits & own, partner, 0)
         if len(of_before):
             assert isinstance(states, Struct)
@@ -182,7 +162,7 @@ class LatestJoin(OrderedKernel):
             rows[of_before] = count + np.arange(len(of_before))
             parts.append((classed(self._kind, take(kept, codes[of_before])), len(of_before)))
         if not parts:
-            return Column(None, None) if not len(rows) else _none(self._kind, len(rows))
+            return Column(None, None) if not len(rows) else none_of(self._kind, len(rows))
         values = taken_later(concat(parts), rows)
         if fits.all():
             return values
@@ -205,7 +185,7 @@ class LatestJoin(OrderedKernel):
         there[there] = self._forgotten(following, at[there], since[there]) == NEVER
         fresh, kept, gone = np.flatnonzero(there & own), np.flatnonzero(there & ~own), np.flatnonzero(~there)
         rows = partner[fresh]
-        new = Struct(tuple, (), (Column(Integer(), rights.times[rows]), take(_value(right), rows)))
+        new = Struct(tuple, (), (Column(Integer(), rights.times[rows]), take(value_of(right), rows)))
         kind: Any = self.join.state
         parts = [(settled(kind, new, len(fresh)), fresh), (take(states, kept), kept), (Column(None, None), gone)]
         return merged(kind, parts, number)
@@ -222,46 +202,3 @@ def _chosen(rights: Rights, before: Any, codes: Any, known: Known) -> tuple[Any,
     times, earlier = rights.times[row], known.times[codes]
     own &= times >= earlier
     return row, np.where(own, times, earlier), own
-
-
-def _value(side: Member) -> Columns:
-    """What lies in the items of a side."""
-    assert isinstance(side.columns, Struct)
-    value = side.columns.parts[side.columns.names.index("value")]
-    assert value is not None
-    return value
-
-
-def _times(tree: Tree, side: Member) -> Any:
-    """The times (int64) of the items of a side."""
-    count = len(side.rows)
-    if not count:
-        return side.rows
-    return _bounded(full_values(_present(tree, side), count), None)
-
-
-def _present(tree: Tree, side: Member) -> Column:
-    """What a tree gives for the items of a side. Raises :class:`Undefined` where that is nothing."""
-    column = return_values(tree, inputs_of({"value": side.columns}), len(side.rows))
-    if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
-        raise Undefined(0)
-    return column
-
-
-def _bounded(times: Any, there: Any) -> Any:
-    some = times if there is None else times[there]
-    if len(some) and (some.max() > WIDEST or some.min() < -WIDEST):
-        raise Undefined(0)
-    return times
-
-
-def _mask(rows: Any, count: int) -> Any:
-    mask = np.zeros(count, np.bool_)
-    mask[rows] = True
-    return mask
-
-
-def _none(kind: Any, count: int) -> Columns:
-    """A missing value in each row."""
-    schema = kind if isinstance(kind, Optional) else Optional(kind)
-    return take(from_arrow(schema, array(schema, [None])), np.zeros(count, np.int64))

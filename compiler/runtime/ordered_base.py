@@ -168,6 +168,7 @@ class Replay:
         for end, value in items:
             if self.marks:
                 state, start = self._up_to(state, key, start, end)
+                start = max(start, end)  # an item may be due before its own block
             self.end = end
             state = returned("on_item", key, op.on_item(state, key, value, emit))
         return self._up_to(state, key, start, NEVER)[0] if self.marks else state

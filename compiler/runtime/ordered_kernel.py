@@ -274,6 +274,7 @@ class _Steps:
             if len(there):
                 some = active[there]
                 fresh.append((self._on_item(take(states, there), some, self.next[some]), some))
+                passed[some] = np.maximum(passed[some], before[there])  # it may be due before that
                 self.next[some] += 1
             kept = np.ones(self.number, np.bool_)
             for _, rows in fresh:

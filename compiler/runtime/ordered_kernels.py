@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tracetypes.compiler.analysis.latest import TracedLatest
+from tracetypes.compiler.analysis.near import TracedNear
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
+from tracetypes.compiler.runtime.interval_join import IntervalJoin
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.ordered_base import OrderedKernel, SeenKeys
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
@@ -18,6 +20,7 @@ __all__ = ["kernel_of"]
 KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     Ordered: OrderedColumns,
     TracedLatest: LatestJoin,
+    TracedNear: IntervalJoin,
 }
 """By what is known of an operator."""
 

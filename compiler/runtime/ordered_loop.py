@@ -117,7 +117,10 @@ class LoopSource:
         lines = ["            last = ends[i] if i < stop else int64(9223372036854775807)", "            low = m"]
         if due is not None:
             lines += ["            due = int64(9223372036854775807)", *self._due(due)]
-            lines += ["            if why != 0:", "                break", "            if due >= last:"]
+            lines += ["            if why != 0:", "                break"]
+            # A key may be due before the block of its last item.
+            lines += ["            if i > starts[k] and due < ends[i - 1]:", "                due = ends[i - 1]"]
+            lines += ["            if due >= last:"]
             lines += ["                low = markers", "            high = markers", "            while low < high:"]
             lines += ["                middle = (low + high) // 2", "                if marks[middle] < due:"]
             lines += ["                    low = middle + 1", "                else:", "                    high = middle"]

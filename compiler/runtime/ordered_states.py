@@ -9,21 +9,32 @@ from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, merged_columns, take
-from tracetypes.compiler.columns.conversion import from_arrow, values_of
-from tracetypes.compiler.columns.evaluation import evaluate
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.groups import groups_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.scalars import column_of, full, like, put
-from tracetypes.compiler.tracing.expr import Exact, Input, Undefined
-from tracetypes.records import Optional, Record
+from tracetypes.compiler.tracing.expr import Exact, Undefined
+from tracetypes.records import ListOf, Optional, Record
 
-__all__ = ["OrderedState", "OrderedStates", "classed", "columns_of", "merged", "objects_of", "settled"]
+__all__ = [
+    "OrderedState",
+    "OrderedStates",
+    "classed",
+    "columns_of",
+    "list_column",
+    "list_parts",
+    "merged",
+    "objects_of",
+    "settled",
+]
 
 
 @attrs.define(eq=False)
@@ -54,7 +65,7 @@ class OrderedStates:
     def __init__(self, ordered: OrderedForm) -> None:
         self.key, self.kind = ordered.key, ordered.state
         self.shape = repr(self.kind), dumps(self.kind)
-        self.first = settled(self.kind, evaluate(ordered.initial, _nothing, 1), 1)
+        self.first = columns_of(self.kind, [ordered.initial])
         """The state of a key to come, in one row."""
         self.slots: WeakKeyDictionary[OrderedState, dict[Any, int]] = WeakKeyDictionary()
         """The slots of keys, where few were looked for."""
@@ -118,10 +129,6 @@ class OrderedStates:
             stay = np.flatnonzero(~gone)
             state.keys, state.states, state.count = take(state.keys, stay), take(state.states, stay), len(stay)
             self.slots.pop(state, None)
-
-
-def _nothing(leaf: Input) -> Column:
-    raise LookupError(f"a constant has no inputs, and this asks for {leaf.path}")
 
 
 # -------------------------------------------------------------------------------------------------- as columns
@@ -227,6 +234,19 @@ def columns_of(kind: StateKind, values: list[Any]) -> Columns:
     if isinstance(kind, Exact):
         return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))
     return column_of(kind, values)
+
+
+def list_column(kind: ListOf, lengths: Any, items: Columns) -> Column:
+    """Lists of these lengths (int64) from their items, one list after the other."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    flat = to_arrow(kind.item, items, int(offsets[-1]))
+    return Column(kind, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, type=arrow_type(kind)))
+
+
+def list_parts(kind: ListOf, lists: Column) -> tuple[Any, Columns]:
+    """The lengths (int64) of lists, and their items."""
+    values = lists.values
+    return pc.list_value_length(values).to_numpy().astype(np.int64), from_arrow(kind.item, values.flatten())
 
 
 def _names(kind: Record) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
-from tracetypes.records import Boolean, Float, Integer, Optional, String
+from tracetypes.records import Boolean, Float, Integer, ListOf, Optional, String
 
 __all__ = ["OneRow", "column_of", "columns_of", "copied", "extended", "full", "like", "put", "sliced"]
 
@@ -138,6 +138,8 @@ def like(part: Column, one: Column) -> Any:
         alike = np.ascontiguousarray(values).view(np.int64) == np.ascontiguousarray(expected).view(np.int64)[0]
     elif isinstance(values, np.ndarray):
         alike = values == expected[0]
+    elif isinstance(part.kind, ListOf) and not len(expected[0]):
+        alike = pc.equal(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     elif isinstance(part.kind, String):
         alike = pc.equal(values, expected[0]).to_numpy(zero_copy_only=False)
     else:

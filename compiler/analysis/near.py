@@ -1,0 +1,88 @@
+"""The interval join of the standard library, with its functions as expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.analysis.joins import LONGEST, JoinForm, optional, sides_in, time_in, value_in
+from tracetypes.compiler.tracing.expr import Tree
+from tracetypes.compiler.tracing.tracer import Untraceable
+from tracetypes.near import Near
+from tracetypes.records import Boolean, Integer, ListOf, Record, Schema
+from tracetypes.templates import OpKeyedOrdered
+from tracetypes.trace import StreamType
+
+__all__ = ["TracedNear", "near_in"]
+
+
+@attrs.frozen(eq=False)
+class TracedNear(JoinForm):
+    """An interval join. ``waits``: how long (microseconds) left and right items may still find a partner. ``held``: the kinds of
+    the lists in which these are held."""
+
+    waits: tuple[int, int]
+    how: str
+    held: tuple[ListOf, ListOf]
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """All trees."""
+        return self.times
+
+    @property
+    def alone(self) -> bool:
+        """Whether left items are emitted alone."""
+        return self.how in ("semi", "anti")
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Whether left and right items are emitted that have found no partner."""
+        return self.how in ("left", "full", "anti"), self.how in ("right", "full")
+
+
+def near_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Near[Any], takes: StreamType, gives: StreamType) -> TracedNear:
+    """An interval join as expressions. Raises :class:`Untraceable`."""
+    left, right = sides_in(takes, its.left)
+    if max(abs(its.before), abs(its.after)) > LONGEST:
+        raise Untraceable("has an interval of more than 70,000 years")
+    if not _gives(gives.value, its, value_in(left), value_in(right)):
+        raise Untraceable("emits values of another type than those that it takes")
+    held = _held(its, left), ListOf(Integer(), False) if its.how in ("semi", "anti") else _held(its, right)
+    places: Any = tuple(enumerate(held))
+    return TracedNear(
+        state=Record(tuple, places),
+        initial=op.initial_state(),
+        forgets=op.forgets_idle,
+        marks=True,
+        dues=True,
+        key=takes.key,
+        takes=takes.value,
+        gives=gives.value,
+        left=left,
+        right=right,
+        times=(time_in(its.time, left), time_in(its.time, right)),
+        waits=(its.after, its.before),
+        how=its.how,
+        held=held,
+    )
+
+
+def _held(its: Near[Any], side: Record) -> ListOf:
+    parts: Any = (("time", Integer()), ("value", value_in(side)), ("paired", Boolean()))
+    places: Any = tuple(enumerate(part for _, part in parts[:2]))
+    return ListOf(Record(its.holds, places if its.holds is tuple else parts), False)
+
+
+def _gives(gives: Schema, its: Near[Any], left: Schema, right: Schema) -> bool:
+    """Is that what a join emits, of these values?"""
+    if its.how in ("semi", "anti"):
+        return gives == left
+    if not isinstance(gives, Record) or gives.cls is not its.gives:
+        return False
+    kinds = (
+        optional(left) if its.how in ("right", "full") else left,
+        optional(right) if its.how in ("left", "full") else right,
+    )
+    return [kind for _, kind in gives.fields] == list(kinds)
