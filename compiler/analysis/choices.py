@@ -56,7 +56,7 @@ def closing_in(
 
     inputs = Given("key", takes.key), Given("value", takes.value), Given("marker", schema_of(Marker))
     try:
-        return trace(close, inputs, emits="pairs", fields=True)
+        return trace(close, inputs, emits="pairs")
     except Untraceable as why:
         return refusal(op, why)
 

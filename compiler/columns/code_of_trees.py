@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, final
 
-from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant
+from tracetypes.compiler.columns.column import Column, Columns, Struct, bare_kind, constant, struct_of_column
 from tracetypes.compiler.columns.generated import NO_PATHS, Code, Inputs, Path, generated
 from tracetypes.compiler.tracing.expr import Const, Input, Leaf, Pack, Tree, Value
 
@@ -54,9 +54,11 @@ def _plain(value: Value) -> Plain | None:
     match value:
         case Input() as one:
 
-            def find(inputs: Inputs) -> Column | None:
+            def find(inputs: Inputs) -> Columns | None:
                 column = inputs(one)
-                return column if column.undefined is None else None
+                if column.undefined is not None:
+                    return None
+                return struct_of_column(column) if one.is_record else column
 
             return find
         case Const(number, kind):

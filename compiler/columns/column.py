@@ -49,6 +49,7 @@ __all__ = [
     "Columns",
     "Struct",
     "bare_kind",
+    "column_of_struct",
     "concat",
     "concat_column",
     "constant",
@@ -59,6 +60,7 @@ __all__ = [
     "merged_column",
     "merged_columns",
     "scalar_at",
+    "struct_of_column",
     "take",
     "take_coded",
     "take_column",
@@ -157,10 +159,36 @@ def inputs_of(arguments: Mapping[str, Columns]) -> Callable[[Input], Column]:
             if column.valid is not None:
                 valid = _both(valid, column.valid)
         if isinstance(column, Struct):
-            return Column(UnitValue(), UNIT, valid)
+            return column_of_struct(attrs.evolve(column, valid=valid))
         return column if valid is column.valid else Column(column.kind, column.storage, valid, column.undefined)
 
     return find
+
+
+def column_of_struct(struct: Struct) -> Column:
+    """A struct as the input of a tree: what is asked of it is whether it is there."""
+    return Column(UnitValue(), attrs.evolve(struct, valid=None), struct.valid)
+
+
+def struct_of_column(column: Column) -> Struct:
+    """The inverse of :func:`column_of_struct`. What is missing inside because the whole is missing counts as there."""
+    struct: Struct = column.storage
+    return Struct(struct.cls, struct.names, _parts(struct, column.valid, None), column.valid)
+
+
+def _parts(struct: Struct, valid: Any, hidden: Any) -> tuple[Columns | None, ...]:
+    """The parts of a struct that is there where ``valid`` is, and of which some rows are ``hidden`` (masks)."""
+    below = hidden if valid is None else either_mask(hidden, ~valid)
+    return tuple(None if one is None else _inside(one, below) for one in struct.parts)
+
+
+def _inside(columns: Columns, hidden: Any) -> Columns:
+    """Columns of which some rows (a mask) are hidden: they are not missing by themselves."""
+    valid = columns.valid if columns.valid is None or hidden is None else columns.valid | hidden
+    valid = None if valid is None or valid.all() else valid
+    if isinstance(columns, Struct):
+        return Struct(columns.cls, columns.names, _parts(columns, columns.valid, hidden), valid)
+    return Column(columns.kind, columns.storage, valid, columns.undefined)
 
 
 def _both(a: Any, b: Any) -> Any:
@@ -219,6 +247,8 @@ def take_column(column: Column, rows: Any) -> Column:
         values = taken(values, rows)
     elif isinstance(values, ExactSums | DictionaryEncoded | PendingTake):
         values = values.take(rows)
+    elif isinstance(values, Struct):
+        values = take(values, rows)
     return Column(
         column.kind,
         values,

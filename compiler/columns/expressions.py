@@ -20,6 +20,7 @@ from tracetypes.compiler.columns.column import (
     bare_kind,
     either_mask,
     full_values,
+    struct_of_column,
     take_column,
 )
 from tracetypes.compiler.columns.conditionals import constant_column, if_else, undefined_column
@@ -98,7 +99,8 @@ class Rows:
         """The columns of the result. Undefined rows are noted."""
         if isinstance(value, Pack):
             return Struct(value.cls, value.names, tuple(self.columns(part) for part in value.parts))
-        return self.checked(value)
+        column = self.checked(value)
+        return struct_of_column(column) if isinstance(value, Input) and value.is_record else column
 
     def checked(self, expr: Expr) -> Column:
         column = self.column(expr)

@@ -34,7 +34,7 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant
+from tracetypes.compiler.columns.column import Column, Struct, bare_kind, constant, struct_of_column
 from tracetypes.compiler.columns.expressions import FORMS, Rows, Run
 from tracetypes.compiler.columns.operations import act_of
 from tracetypes.compiler.columns.pending_take import array_of
@@ -165,6 +165,7 @@ class _Writer:
         self.space: dict[str, Any] = {
             "Column": Column,
             "Struct": Struct,
+            "struct_of_column": struct_of_column,
             "Boolean": Boolean,
             "Undefined": Undefined,
             "result_of": result_of,
@@ -305,7 +306,8 @@ class _Body:
     def columns_of(self, value: Value) -> str:
         """The columns of a value."""
         if not isinstance(value, Pack):
-            return self.column(value)
+            column = self.column(value)
+            return f"struct_of_column({column})" if isinstance(value, Input) and value.is_record else column
         parts = "".join(f"{self.columns_of(part)}, " for part in value.parts)
         names = self.writer.name("names", value.names)
         return f"Struct({self.writer.name('cls', value.cls)}, {names}, ({parts}))"

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import all_within
-from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of
+from tracetypes.compiler.columns.column import Column, Columns, Struct, column_of_struct, inputs_of
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions, run
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
-from tracetypes.records import UNIT, Float, Integer, LiteralOf, OneOf, Optional, Record, Schema, UnitValue
+from tracetypes.records import Float, Integer, LiteralOf, OneOf, Optional, Record, Schema
 from tracetypes.trace import StreamType
 
 __all__ = ["Flow", "Inputs", "KeyedFlow", "Seen", "fit", "fit_key", "list_items", "read_by", "through", "through_one"]
@@ -57,7 +57,7 @@ def read_by(column: Callable[[tuple[str | int, ...]], Any]) -> Inputs:
         if (one := columns.get(leaf)) is None:
             schema: Any = leaf.kind
             values = from_arrow(schema, column(leaf.path))
-            one = columns[leaf] = values if isinstance(values, Column) else Column(UnitValue(), UNIT, values.valid)
+            one = columns[leaf] = values if isinstance(values, Column) else column_of_struct(values)
         return one
 
     return find

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
 import attrs
 
-from tracetypes.compiler.columns.column import take_column
+from tracetypes.compiler.columns.column import Struct, take_column
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.flows import Inputs
 from tracetypes.compiler.tracing.expr import Branch, Call, Expr, Input, Loop, Pack, Tree, Value
@@ -96,6 +96,8 @@ class Reads:
         turns = set[tuple[str | int, ...]]()
         asks, seen = False, set[int]()
         pending: list[Tree | Value | Expr] = [tree]
+        wholes = list[Value]()
+        """What is passed on: of an optional record all of its fields."""
         while pending:
             one = pending.pop()
             if id(one) in seen:
@@ -106,6 +108,7 @@ class Reads:
                     pending += (condition, then, otherwise)
                 case Pack(parts=parts):
                     pending += parts
+                    wholes += parts
                 case Call(args=args, table=table):
                     asks = asks or isinstance(table, LookupTable)
                     pending += args
@@ -119,9 +122,15 @@ class Reads:
                             turns.add(emission.turn.path)
                             pending += (emission.start, emission.stop, emission.step, emission.body)
                         else:
-                            pending += (emission.value,) if emission.key is None else (emission.key, emission.value)
+                            passed = (emission.value,) if emission.key is None else (emission.key, emission.value)
+                            pending += passed
+                            wholes += passed
                     if (result := getattr(one, "result", None)) is not None:
                         pending.append(result)
+                        wholes.append(result)
+        for whole in wholes:
+            if isinstance(whole, Input) and isinstance(whole.kind, Optional) and whole.is_record:
+                inputs.update((one.path, one) for one in _inside(whole.path, whole.kind))
         return cls({path: one for path, one in inputs.items() if path not in turns}, asks)
 
     def sample(self, inputs: Inputs, rows: Any) -> Sample:
@@ -133,8 +142,23 @@ class Reads:
                 column = inputs(one)
             except LookupError:  # where a record is None in all rows, nothing below it is read
                 continue
+            if isinstance(column.storage, Struct):
+                column = attrs.evolve(column, values=UNIT)  # its fields are inputs of their own
             values[path] = values_of(take_column(column, rows), count)
         return Sample(values)
+
+
+def _inside(path: tuple[str | int, ...], schema: Schema) -> Iterator[Input]:
+    """The inputs at a path and below it that a record is made of."""
+    match schema:
+        case Record(_, fields):
+            for name, inner in fields:
+                yield from _inside((*path, name), inner)
+        case Optional(item=Record() as inner):
+            yield Input(path, schema)
+            yield from _inside(path, inner)
+        case _:
+            yield Input(path, schema)
 
 
 @final

@@ -19,6 +19,7 @@ from tracetypes.compiler.tracing.operations.basic import IF
 from tracetypes.compiler.tracing.operations.operation import Operation, Undefined
 from tracetypes.lookup_table import LookupTable
 from tracetypes.record_copies import made_of
+from tracetypes.records import Optional, Record
 
 __all__ = [
     "PASSED_ON",
@@ -45,11 +46,16 @@ __all__ = [
 @final
 @attrs.frozen(cache_hash=True)
 class Input:
-    """A scalar of an argument of the operator. ``path``: the name of the argument, then fields of records and places in
-    tuples: ``("value", "ts")``, ``("state", 0)``."""
+    """A scalar of an argument of the operator, or an optional record that is passed on as a whole. ``path``: the name of the
+    argument, then fields of records and places in tuples: ``("value", "ts")``, ``("state", 0)``."""
 
     path: tuple[str | int, ...]
     kind: Kind
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is an optional record."""
+        return isinstance(self.kind, Optional) and isinstance(self.kind.item, Record)
 
 
 @final
