@@ -36,14 +36,18 @@ test)
     if [ "${CI:-}" = true ]; then
         export HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
     fi
+    # Beside mypy, which needs one core. Each Java process of a test starts with less work then. It is done once for a machine.
+    SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}" "$python" -m tracetypes prepare &
+    prepares=$!
     status=0
     if ! check; then
         echo "run: $failed failed, see above. The tests run all the same; the exit status will not be 0." >&2
         status=1
     fi
-    # Last, so that its summary is the last thing to be seen. In three processes (tests that wait for a JVM leave a core idle), a file at a time, the slow ones (tests/spark)
+    wait "$prepares" || echo "run: Java will start without an archive of classes, and the tests take longer." >&2
+    # Last, so that its summary is the last thing to be seen. In four processes (tests that wait for a JVM leave a core idle), a file at a time, the slow ones (tests/spark)
     # first; `test -n 0` has all in this one.
-    "$python" -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@" || status=$?
+    "$python" -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@" || status=$?
     exit "$status"
     ;;
 check)

@@ -21,7 +21,7 @@ dev = settings.get_profile("dev")
 settings.register_profile(
     "ci",
     parent=dev,
-    max_examples=40,
+    max_examples=20,
     derandomize=True,
     database=None,
     print_blob=True,

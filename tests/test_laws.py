@@ -701,7 +701,7 @@ class Alarm(LastTwo):
 
 
 def test_a_key_never_seen_must_be_silent() -> None:
-    check_laws(LastTwo())
+    check_laws(LastTwo(), max_examples=60)
     error = broken(TellsZero())
     assert error.code == "TT307"
     assert lines(error, "state") == ["(0, 0), from initial_state() and 1 identity update"]
@@ -1048,15 +1048,15 @@ def test_it_says_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_not_an_operator_and_what_does_not_fit() -> None:
     with pytest.raises(UsageError, match="TT406 3 is no operator"):
-        check_laws(3)  # type: ignore[arg-type]
+        check_laws(3, max_examples=20)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"TT407 items drew \('a', 'x'\)(.|\n)*pairs \(str, int\)"):
-        check_laws(IntegerSum(), items=st.just(("a", "x")))
+        check_laws(IntegerSum(), items=st.just(("a", "x")), max_examples=20)
     with pytest.raises(UsageError, match=r"TT407 items drew \(None, 0\)"):
-        check_laws(IntegerSum(), items=st.just((None, 0)))
+        check_laws(IntegerSum(), items=st.just((None, 0)), max_examples=20)
     with pytest.raises(UsageError, match=r"TT406 Twice has keys of type list\[int\] in U\[list\[int\], int\]"):
-        check_laws(Twice[Any, int](), types=(list[int], int))
+        check_laws(Twice[Any, int](), types=(list[int], int), max_examples=20)
     with pytest.raises(UsageError, match=r"TT407 .*cannot be copied") as caught:
-        check_laws(Uncopyable())
+        check_laws(Uncopyable(), max_examples=20)
     assert not getattr(caught.value, "__notes__", [])
     with pytest.raises(UsageError, match=r"TT407 .*no example could be judged: every item failed, .*ZeroDivision"):
         laws(Ratio(), items=st.just(("a", 0)))[2].check(20)

@@ -160,7 +160,8 @@ ALL = Bounds(
 )
 
 
-@pytest.mark.parametrize("bounds", [pytest.param(UNGATED, marks=pytest.mark.nightly), ALL], ids=["ungated", "gated"])
+@pytest.mark.nightly  # tests/test_forest_fire.py and tests/local/test_gates.py have gates on the local backend every time
+@pytest.mark.parametrize("bounds", [UNGATED, ALL], ids=["ungated", "gated"])
 def test_the_local_backend_gives_the_definition(tmp_path: Path, bounds: Bounds) -> None:
     expected = traces(rows(), bounds)
     linear_road_data.write(tmp_path, files=3, **SMALL)

@@ -1,6 +1,6 @@
 """Random Python programs: what plain Python says, what the tracer says, and what columns say is the same.
 
-Each program is source text in a module of its own (:mod:`tests.grammar`). 2,000 of them run in CI, 100,000 by night.
+Each program is source text in a module of its own (:mod:`tests.grammar`). 1,000 of them run in CI, 100,000 by night.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def run_flows(tally: Tally, count: int, depth: int = 4) -> Tally:
 
 
 KINDS: tuple[tuple[str, str, Gives, int, int, float], ...] = (
-    ("program", "python", "body", 350, 5, 0.44),
-    ("function", "python", "result", 400, 5, 0.62),
-    ("odd_program", "odd", "body", 700, 4, 0.28),
+    ("program", "python", "body", 200, 5, 0.44),
+    ("function", "python", "result", 200, 5, 0.62),
+    ("odd_program", "odd", "body", 400, 4, 0.28),
 )
 
 
@@ -103,7 +103,7 @@ def test_programs(
     others = reachable("python", "program") if grammar == "odd" else set()
     missing = {name for name, _ in reachable(grammar, start) - others} - {name for name, _ in tally.used}
     assert len(missing) <= 1, missing  # one may be rare
-    assert len(tally.used) > 0.8 * len(reachable(grammar, start))
+    assert len(tally.used) > (0.65 if grammar == "odd" else 0.8) * len(reachable(grammar, start))
 
 
 REDUCTIONS = {
@@ -114,9 +114,9 @@ REDUCTIONS = {
 
 
 def test_dataflows(request: pytest.FixtureRequest) -> None:
-    tally = run_flows(Tally(), 150)
+    tally = run_flows(Tally(), 90)
     tell(request, tally)
-    assert tally.traced >= 0.59 * tally.programs, tally.refused.most_common(20)
+    assert tally.traced >= 0.5 * tally.programs, tally.refused.most_common(20)
     assert tally.emitting >= 0.6 * tally.programs
     assert set(tally.reductions) == REDUCTIONS
     assert min(tally.reductions.values()) >= 5, tally.reductions
@@ -135,7 +135,7 @@ def run_ordered(tally: Tally, count: int, start: str, *, machine: bool, depth: i
     return tally
 
 
-@pytest.mark.parametrize(("machine", "count"), [(False, 120), (True, 60)], ids=["columns", "machine"])
+@pytest.mark.parametrize(("machine", "count"), [(False, 60), (True, 30)], ids=["columns", "machine"])
 def test_ordered_dataflows(
     machine: bool, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +154,7 @@ def test_ordered_dataflows(
     assert len({loop.source.text for loop in loops}) >= 10 or not machine
     tell(request, tally)
     assert tally.traced >= 0.4 * tally.programs, tally.refused.most_common(20)
-    assert tally.emitting >= 0.5 * tally.programs
+    assert tally.emitting >= 0.4 * tally.programs
 
 
 def test_every_production_is_reachable() -> None:
@@ -170,11 +170,11 @@ def test_every_production_is_reachable() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutations_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By so many programs as run in CI."""
+    """By twice as many programs as run in CI."""
     monkeypatch.setattr("tests.test_programs.PHASES", (Phase.generate,))
-    runs: list[Callable[[], Tally]] = [partial(run_flows, Tally(), 150)]
+    runs: list[Callable[[], Tally]] = [partial(run_flows, Tally(), 180)]
     runs += [
-        partial(run, Tally(), count, start, grammar, gives, depth) for start, grammar, gives, count, depth, _ in KINDS
+        partial(run, Tally(), 2 * count, start, grammar, gives, depth) for start, grammar, gives, count, depth, _ in KINDS
     ]
 
     def run_all() -> None:

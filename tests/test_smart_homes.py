@@ -159,6 +159,7 @@ def test_the_trees_of_the_repository_are_those_of_all_devices(tmp_path: Path) ->
         assert len({len(part) for part in attrs.astuple(tree)}) == 1
 
 
+@pytest.mark.nightly  # a test above has the predictions of trees every time
 def test_learned_trees_beat_the_mean_on_another_day() -> None:
     models = smart_homes_data.train(smart_homes_data.histories(generated(1, 3_000)))
     later = smart_homes_data.histories(generated(1, 3_000, day=1))

@@ -18,11 +18,13 @@ from pathlib import Path
 import attrs
 import pyspark
 
+from tracetypes.compiler.spark.archive import options
+
 PATIENCE = 60.0
 """Seconds for a daemon to come up."""
 
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {options()}".rstrip()
 """For Java processes that live for seconds."""
 
 
@@ -75,10 +77,10 @@ def cluster(workers: int = 2, *, cores: int = 1, python_path: str | None = None)
     }
     started: list[subprocess.Popen[bytes]] = []
 
-    def daemon(name: str, *options: str) -> Path:
+    def daemon(name: str, *words: str) -> Path:
         log = root / f"{name}.log"
         with log.open("wb") as file:
-            command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), *options]
+            command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), *words]
             process = subprocess.Popen(
                 command, env=environment, cwd=root, stdout=file, stderr=file, stdin=subprocess.DEVNULL, process_group=0
             )

@@ -162,7 +162,7 @@ def defined(flow: Dataflow, records: Sequence[Record], partitions: int, *, drain
 
 
 @pytest.mark.parametrize(
-    ("flow", "most"), [pytest.param(summing, None, marks=pytest.mark.repeated), (summing, 30), (passing, 45)]
+    ("flow", "most"), [*(pytest.param(summing, most, marks=pytest.mark.repeated) for most in (None, 30)), (passing, 45)]
 )
 def test_the_answer_does_not_depend_on_micro_batches(
     spark: SparkSession, broker: Broker, flow: Any, most: int | None
@@ -199,6 +199,7 @@ def test_late_records_and_rejects_are_streams(spark: SparkSession, broker: Broke
     assert len(answer.late) > 5
 
 
+@pytest.mark.repeated
 def test_a_run_goes_on_where_it_was(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Bounded runs read what is there when they start. What was not committed by a transaction is not there."""
     flow = ordered(in_band())

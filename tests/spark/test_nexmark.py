@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 from pyspark.sql import SparkSession
 
 import tracetypes
@@ -23,6 +24,7 @@ def text(row: Any) -> str:
     return f"{key}: {attrs.asdict(value) if attrs.has(type(value)) else value}"
 
 
+@pytest.mark.nightly  # the local backend has it every time, and Spark the six queries of Yahoo
 def test_nine_queries_of_one_run_mean_on_spark_what_they_mean(spark: SparkSession, tmp_path: Path) -> None:
     kinds: dict[str, Any] = {"persons": Person, "auctions": Auction, "bids": Bid}
     tables = nexmark_data.tables(3_000, seed=4, **SMALL)
