@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import attrs
 
 from tracetypes.errors import UsageError
-from tracetypes.interpolation import Interpolation
 from tracetypes.markers import Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
@@ -56,11 +55,6 @@ class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
     make: Callable[[V, int, float], V]
     step: int = 1
     max_gap: int | None = None
-
-    def _interpolates(self) -> Interpolation[V] | None:
-        if type(self) is not Interpolate:  # a subclass may do something else
-            return None
-        return Interpolation(self.time, self.number, self.make, self.step, self.max_gap)
 
     def initial_state(self) -> tuple[V, int, float] | None:
         return None

@@ -139,7 +139,7 @@ def machine_code(expr: Expr, inputs: Callable[[Input], Column], count: int) -> S
     names = [str(path[0]) for path in leaves]
     nothing = Const(None, None)
     leaf = Leaf((Emission(None, of_a_value(expr)),), nothing)
-    ordered = Ordered(None, nothing, False, False, False, INTEGER, INTEGER, schema, leaf, None, None)
+    ordered = Ordered(None, nothing, False, False, False, INTEGER, INTEGER, schema, leaf, None, None, None)
     loop = machine_loop(ordered)
     if loop is None or not names:
         return None

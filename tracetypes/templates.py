@@ -21,7 +21,6 @@ from tracetypes.choices import Choice
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
-from tracetypes.interpolation import Interpolation
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
@@ -140,10 +139,6 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         For an operator that is due (``next_due``) more often than it emits: of the markers before that time the last one must do
         to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
         raise NotImplementedError
-
-    def _interpolates(self) -> Interpolation[V] | None:
-        """The parameters of the interpolation of the standard library, which then may run over columns; None for all others."""
-        return None
 
     def _says(self) -> Latest[V] | Near[V] | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""

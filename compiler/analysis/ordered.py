@@ -21,7 +21,7 @@ from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
 from tracetypes.compiler.analysis.near import near_in
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, need_held
-from tracetypes.compiler.tracing.expr import Input, Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import Input, Leaf, Pack, Tree, Value, arguments_of, is_same
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
@@ -35,11 +35,12 @@ from tracetypes.records import (
     Schema,
 )
 from tracetypes.schemas import schema_of
+from tracetypes.self_description import SelfDescribing
 from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedOrdered, overrides
 from tracetypes.trace import StreamType
 
-__all__ = ["Ordered", "ordered_in", "place_in"]
+__all__ = ["LastItem", "Ordered", "ordered_in", "place_in"]
 
 GROWTH: Final = 8
 """How often a structure may grow."""
@@ -49,14 +50,24 @@ SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {Latest: latest_in, N
 
 
 @attrs.frozen(eq=False)
+class LastItem:
+    """An operator whose state after an item does not depend on the one before; no marker changes it. ``state``: of ``key`` and
+    ``value``. ``emits``: ``on_item`` without results."""
+
+    state: Value
+    emits: Tree
+
+
+@attrs.frozen(eq=False)
 class Ordered(OrderedForm):
     """A traced ordered operator. Trees: ``on_item`` of ``state``, ``key`` and ``value``; ``on_marker`` of ``state``, ``key`` and
     ``marker``, None where it does nothing; ``due`` (``next_due``) of ``state`` and ``key``, None where the operator does not say
-    it."""
+    it. ``last``: ``on_item`` in two parts, where states say nothing but what the last item was."""
 
     on_item: Tree
     on_marker: Tree | None
     due: Tree | None
+    last: LastItem | None
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -76,11 +87,11 @@ def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> OrderedForm | O
 
 
 def place_in(node: Sort, value: Schema) -> Places | Opaque:
-    """The function of a sort as expressions of ``value``, or why that cannot be."""
+    """The function of a sort as expressions of ``value``, or why that cannot be, for the operator behind it."""
     try:
         return places_of(node.by, value)
     except Untraceable as why:
-        return Opaque(f"the function by= {why.what}")
+        return refusal(SelfDescribing(), why, "the function by= of the sort before it")
 
 
 def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: StreamType) -> Ordered:
@@ -110,9 +121,35 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: S
     due = trace_method(op, "next_due", [_argument(state), key], emits=None) if overrides(op, "next_due") else None
     if due is not None and any(not _is_time(result) for result in results(due)):
         raise Untraceable("has a next_due that gives something else than a number or None")
-    dues = due is not None
     return Ordered(
-        state, op.initial_state(), op.forgets_idle, marks, dues, takes.key, takes.value, gives.value, on_item, on_marker, due
+        state=state,
+        initial=op.initial_state(),
+        forgets=op.forgets_idle,
+        marks=marks,
+        dues=due is not None,
+        key=takes.key,
+        takes=takes.value,
+        gives=gives.value,
+        on_item=on_item,
+        on_marker=on_marker,
+        due=due,
+        last=None if marks else _last_item(on_item),
+    )
+
+
+def _last_item(on_item: Tree) -> LastItem | None:
+    first, *others = results(on_item)
+    if first is None or any(other is None or not is_same(first, other) for other in others):
+        return None
+    return None if "state" in arguments_of(first) else LastItem(first, _without_results(on_item))
+
+
+def _without_results(tree: Tree) -> Tree:
+    if isinstance(tree, Leaf):
+        return attrs.evolve(tree, result=None)
+    then = _without_results(tree.then)
+    return attrs.evolve(
+        tree, then=then, otherwise=then if tree.otherwise is tree.then else _without_results(tree.otherwise)
     )
 
 

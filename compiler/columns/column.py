@@ -14,7 +14,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
-from tracetypes.compiler.columns.pending_take import PendingTake, array_of, pending, taken
+from tracetypes.compiler.columns.pending_take import PendingTake, array_of, pending, rows_of_one, taken
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind, Undefined
 from tracetypes.conformance import micros_of
 from tracetypes.records import (
@@ -280,6 +280,16 @@ def full_values(column: Column, count: int) -> Any:
 def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
     """Columns one after the other, each with its number of rows. Raises ``Undefined`` if they have different
     structures."""
+    if len(parts) == 1:
+        return parts[0][0]
+    first = parts[0][0] if parts else None
+    if isinstance(first, Struct) and all(isinstance(one, Struct) and _alike(one, first) for one, _ in parts):
+        pieces: Any = zip(*(one.parts for one, _ in parts), strict=True)  # type: ignore[union-attr]
+        counts = [count for _, count in parts]
+        columns = tuple(None if None in some else concat(list(zip(some, counts, strict=True))) for some in pieces)
+        return Struct(
+            first.cls, first.names, columns, _masks([(one.valid, count) for one, count in parts], filler=True)
+        )
     if (column := _end_to_end(parts)) is not None:
         return column
     starts = np.cumsum([0, *[count for _, count in parts]])
@@ -287,32 +297,42 @@ def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
     return merged_columns(placed, int(starts[-1]))
 
 
+def _alike(one: Struct, other: Struct) -> bool:
+    return one.cls is other.cls and len(one.parts) == len(other.parts)
+
+
 def concat_column(parts: Sequence[tuple[Column, int]]) -> Column:
     """:func:`concat` for columns that are not structs."""
-    if (column := _end_to_end(parts)) is not None:
-        return column
-    starts = np.cumsum([0, *[count for _, count in parts]])
-    placed = [(column, np.arange(a, b)) for (column, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
-    return merged_column(placed, int(starts[-1]))
+    column = concat(parts)
+    assert isinstance(column, Column)
+    return column
 
 
 def _end_to_end(parts: Sequence[tuple[Columns, int]]) -> Column | None:
-    """Arrays of one kind with a value in each row, one after the other. None for other columns."""
-    first = parts[0][0] if parts else None
-    if not isinstance(first, Column) or first.valid is not None or first.undefined is not None:
+    """Arrays of one kind, one after the other. None for columns that have others."""
+    kinds = [column.kind for column, _ in parts if isinstance(column, Column) and column.kind is not None]
+    if not kinds or not isinstance(kinds[0], _ARRAY_KINDS) or any(kind != kinds[0] for kind in kinds[1:]):
         return None
-    kind, arrays = first.kind, [array_of(first.storage)]
-    for column, _ in parts[1:]:
-        if column.valid is not None or not isinstance(column, Column) or column.undefined is not None:
+    kind, filled, valid, undefined = kinds[0], list[tuple[Column, int]](), list[Any](), list[Any]()
+    for column, count in parts:
+        if isinstance(column, Struct):
             return None
-        if column.kind is not kind and column.kind != kind:
-            return None
-        arrays.append(array_of(column.storage))
-    if all(type(one) is np.ndarray for one in arrays):
-        return Column(kind, np.concatenate(arrays))
-    if all(isinstance(one, pa.Array) and one.type == arrays[0].type for one in arrays):
-        return Column(kind, pa.concat_arrays(arrays))
-    return None
+        missing = column.kind is None
+        filled.append((Column(kind, ZERO[type(kind)]) if missing else column, count))
+        valid.append((np.zeros(count, np.bool_) if missing else column.valid, count))
+        undefined.append((column.undefined, count))
+    whole: Any = rows_of_one([column.storage for column, _ in filled])
+    if whole is None:
+        arrays = [full_values(column, count) for column, count in filled]
+        whole = np.concatenate(arrays) if type(arrays[0]) is np.ndarray else pa.concat_arrays(arrays)
+    return Column(kind, whole, _masks(valid, filler=True), _masks(undefined, filler=False))
+
+
+def _masks(parts: Sequence[tuple[Any, int]], *, filler: bool) -> Any:
+    """Masks one after the other. ``filler``: what one that is None stands for."""
+    if all(mask is None for mask, _ in parts):
+        return None
+    return np.concatenate([np.full(count, filler) if mask is None else mask for mask, count in parts])
 
 
 def merged_columns(parts: Sequence[tuple[Columns, Any]], count: int) -> Columns:
@@ -409,6 +429,8 @@ def bare_kind(kind: Kind | None) -> Kind | None:
 
 
 BOOLEAN: Final = Boolean()
+
+_ARRAY_KINDS: Final = (Boolean, Integer, Float, Timestamp, Date, String, Bytes)
 
 PLAIN: Final = (Timestamp, Date)
 """Kinds whose columns hold integers."""

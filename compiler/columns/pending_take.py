@@ -3,11 +3,13 @@ of the values that it counts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, final
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["PendingTake", "array_of", "pending", "taken"]
+__all__ = ["PendingTake", "array_of", "pending", "rows_of_one", "taken"]
 
 PART: Final = 4
 """Less than one row of so many are a few rows."""
@@ -44,6 +46,15 @@ class PendingTake:
         """An array, and the rows of it that are meant; None for all."""
         return self._content
 
+    @property
+    def rows(self) -> tuple[Any, Any]:
+        """The same with an array that is no pending take itself."""
+        array, rows = self._content
+        if type(array) is PendingTake:
+            array, within = array.rows
+            rows = within if rows is None else rows if within is None else within.take(rows)
+        return array, rows
+
     def take(self, rows: Any) -> Any:
         """Some of the rows, as an array."""
         array, within = self._content
@@ -68,3 +79,14 @@ def pending(whole: Any, rows: Any) -> Any:
     """The storage of a column for some rows of an array, or of a pending take. A few rows are copied at once: they would keep a
     large array, and what an operator emits at a marker waits for all markers that have come."""
     return PendingTake(whole, rows) if PART * len(rows) >= len(whole) else taken(whole, rows)
+
+
+def rows_of_one(storages: Sequence[Any]) -> PendingTake | None:
+    """Storages of text one after the other, if all are pending takes of one array."""
+    if not all(type(storage) is PendingTake for storage in storages):
+        return None
+    parts = [storage.rows for storage in storages]
+    array = parts[0][0]
+    if not isinstance(array, pa.Array) or any(one is not array or rows is None for one, rows in parts):
+        return None
+    return PendingTake(array, np.concatenate([rows for _, rows in parts]))

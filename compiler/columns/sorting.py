@@ -25,9 +25,6 @@ _ALL: Final = 64
 _RUN: Final = 8
 """Equal neighbours in a column of which each distinct number is looked at, on average."""
 
-_RADIX: Final = 1 << 16
-"""Distinct numbers that numpy sorts by radix."""
-
 
 @final
 @attrs.frozen(eq=False)
@@ -71,6 +68,19 @@ def sorted_rows(keys: Iterable[SortKey], count: int) -> Any:
         left.keep(kept if at is None else at[kept])
         count = len(kept)
     return order
+
+
+def stable_order(numbers: Any) -> Any:
+    """The rows (int64) by a number of each (int64), otherwise in their order; None if they are so. Equal neighbours are moved
+    together."""
+    if (numbers[1:] >= numbers[:-1]).all():
+        return None
+    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+    order = sorted_rows([SortKey.column(numbers[starts])], len(starts))
+    if len(starts) == len(numbers):
+        return order
+    counts = np.diff(starts, append=len(numbers))[order]
+    return np.repeat(starts[order] - (np.cumsum(counts) - counts), counts) + np.arange(len(numbers))
 
 
 def _sorted(marks: Any) -> tuple[Any, Any]:
@@ -158,16 +168,3 @@ def _ranks_of_runs(values: Any) -> tuple[Any, int] | None:
         return None
     distinct, ranks = np.unique(values[starts], return_inverse=True)
     return np.repeat(ranks, np.diff(starts, append=len(values))), len(distinct)
-
-
-def stable_order(numbers: Any) -> Any:
-    """The rows (int64) by a number of each, of which few are distinct, otherwise in their order; None if they are so."""
-    if (numbers[1:] >= numbers[:-1]).all():
-        return None
-    ranks, distinct = _ranks_of_runs(numbers) or _ranks(numbers)
-    return np.argsort(ranks.astype(np.uint16) if distinct <= _RADIX else ranks, kind="stable")
-
-
-def _ranks(values: Any) -> tuple[Any, int]:
-    distinct = np.unique(values)
-    return np.searchsorted(distinct, values), len(distinct)

@@ -15,7 +15,6 @@ from tracetypes.compiler.plan.facts import (
     choices_of,
     closing_of,
     columns_in_order,
-    interpolation_of,
     runs_at_each_marker,
     sorts_columns,
     sums_only,
@@ -252,7 +251,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and ((not isinstance(step.keyed, Opaque) and sums_only(stage)) or closing_of(stage) is not None)
-        native = native or interpolation_of(stage) is not None or (at <= columns_in_order(stage) if at else sorts_columns(stage))
+        native = native or (at <= columns_in_order(stage) if at else sorts_columns(stage))
         why = None if native else _why(stage, at)
         name = _step(stage, at)
         yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)
@@ -286,12 +285,14 @@ def _why(stage: Stage, at: int) -> str | Opaque:
             return "the function by= is called per item; numbers, times and text that it returns are sorted as columns"
         case Restore():
             return "each item is kept with its place in the source"
-        case OpKeyedOrdered() if isinstance(stage.interpolation, Opaque):
-            return stage.interpolation
         case OpKeyedOrdered() if isinstance(step.ordered, Opaque):
             return step.ordered
         case OpKeyedOrdered() if at and isinstance(stage.steps[at - 1].operator, OpKeyedOrdered | OpKeyedUnordered):
             return "its items come from the operator before it"
+        case OpKeyedOrdered() if (
+            at and isinstance(stage.steps[at - 1].node, Sort) and isinstance(why := stage.steps[at - 1].place, Opaque)
+        ):
+            return why
         case OpKeyedOrdered():
             return "the items before it are not sorted as columns"
         case OpKeyedUnordered() as op if overrides(op, "on_item"):

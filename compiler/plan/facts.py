@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tracetypes.compiler.analysis.choices import TracedChoice
-from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
@@ -19,7 +18,6 @@ __all__ = [
     "column_monoid",
     "columns_in_order",
     "emits_at_markers",
-    "interpolation_of",
     "is_on_grid",
     "is_straight",
     "runs_at_each_marker",
@@ -54,12 +52,6 @@ def closing_of(stage: Stage) -> Tree | None:
         return None
     closing = stage.steps[0].closing
     return None if isinstance(closing, Opaque) else closing
-
-
-def interpolation_of(stage: Stage) -> TracedInterpolation | None:
-    """The two steps of a stage, if they are a sort and an interpolation that run over columns."""
-    traced = stage.interpolation
-    return traced if isinstance(traced, TracedInterpolation) and not emits_at_markers(stage.region) else None
 
 
 def sorts_columns(stage: Stage) -> bool:

@@ -7,14 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import (
-    choices_of,
-    closing_of,
-    column_monoid,
-    columns_in_order,
-    interpolation_of,
-    sums_only,
-)
+from tracetypes.compiler.plan.facts import choices_of, closing_of, column_monoid, columns_in_order, sums_only
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -54,7 +47,7 @@ def stage_calls_python(plan: Plan, stage: Stage) -> bool:
     behind += [(link, _is_opaque(link)) for link in links(plan.region)]
     if any(calls and isinstance(link, StageLink) and link.leaf.stage == stage.number for link, calls in behind):
         return True
-    if interpolation_of(stage) is not None or 0 < columns_in_order(stage) == len(stage.steps) - 1:
+    if 0 < columns_in_order(stage) == len(stage.steps) - 1:
         return False
     steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
     first = isinstance(stage.steps[0].keyed, Opaque) and closing_of(stage) is None if stage.steps else False
@@ -111,7 +104,5 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))
-        named = any(isinstance(one.node, Apply) and by_operator[id(one.node.op)] in names for one in steps)
-        interpolation = why if named and stage.interpolation is not None else stage.interpolation
-        stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps, interpolation=interpolation))
+        stages.append(attrs.evolve(stage, region=region(stage.region), steps=steps))
     return attrs.evolve(plan, stages=tuple(stages), region=region(plan.region))

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 
 from tracetypes.compiler.analysis.choices import Places, TracedChoice
-from tracetypes.compiler.analysis.interpolation import TracedInterpolation
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
@@ -217,8 +216,7 @@ class Stage:
     """A keyed stage. ``takes``: the stream at its head, after the region. A stage without steps only closes blocks. ``tumbles``:
     the first operator answers whole windows of this size and offset, so that items come with the end of their window for that of
     their block. ``pane``: the first operator runs on blocks of this size and offset, into which those of the markers are
-    joined. ``interpolation``: the two steps of the stage, where they are a sort and an interpolation, or why these cannot run
-    over columns."""
+    joined."""
 
     number: int
     region: Region
@@ -228,7 +226,6 @@ class Stage:
     parallelism: int
     tumbles: tuple[int, int] | None = None
     pane: tuple[int, int] | None = None
-    interpolation: TracedInterpolation | Opaque | None = None
 
     @property
     def joined(self) -> tuple[int, int] | None:

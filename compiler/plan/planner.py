@@ -10,7 +10,6 @@ import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.choices import TracedChoice, choices_in, closing_in
-from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.ordered import ordered_in, place_in
@@ -363,7 +362,6 @@ class _Planner:
             gives=gives,
             steps=tuple(steps),
             parallelism=min(max(counts, default=self.parallelism), self.key_groups),
-            interpolation=_interpolation_of(steps),
         )
         stage = self.with_joined_blocks(stage)
         self.stages.append(stage)
@@ -393,15 +391,6 @@ class _Planner:
             return False
         aside = any(isinstance(leaf, FromSource) and not leaf.gives_items for leaf in stage.region.leaves)
         return not aside and all(not size_or_offset % period for size_or_offset in grid for period in self.periods)
-
-
-def _interpolation_of(steps: list[Step]) -> TracedInterpolation | Opaque | None:
-    """Steps that are a sort and an interpolation, or why these cannot run over columns. None for others."""
-    match steps:
-        case [Step(node=Sort(by=by)), Step(node=Apply(op=op), takes=takes, gives=gives)]:
-            return interpolation_in(by, op, takes, gives)
-        case _:
-            return None
 
 
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:

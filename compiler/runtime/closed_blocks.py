@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Columns, take, take_coded
+from tracetypes.compiler.columns.column import Columns, take, take_coded, taken_later
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.ordering import Runs
 from tracetypes.compiler.columns.sorting import stable_order
@@ -113,7 +113,7 @@ class OrderedItems:
         rows = stable_order(self.ends)
         codes, ends, values = self.codes, self.ends, self.values
         if rows is not None:
-            codes, ends, values = codes[rows], ends[rows], take(values, rows)
+            codes, ends, values = codes[rows], ends[rows], taken_later(values, rows)
         new = np.append(True, (ends[1:] != ends[:-1]) | (codes[1:] != codes[:-1]))
         starts = np.flatnonzero(new)
         places = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))

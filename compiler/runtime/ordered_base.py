@@ -8,18 +8,20 @@ sequential algorithm.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
-from tracetypes.compiler.columns.column import Columns, concat, take
+from tracetypes.compiler.columns.column import Column, Columns, concat, inputs_of, take, take_column, taken_later
+from tracetypes.compiler.columns.evaluation import Ran, run
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
+from tracetypes.compiler.runtime.flows import Inputs
 from tracetypes.compiler.runtime.ordered_states import OrderedState, OrderedStates, merged
-from tracetypes.compiler.tracing.expr import Undefined
+from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.conformance import conformer
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
@@ -27,7 +29,17 @@ from tracetypes.records import INT_MAX
 from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedOrdered
 
-__all__ = ["NEVER", "Emitted", "Following", "OrderedKernel", "Replay", "SeenKeys", "Taken", "first_markers"]
+__all__ = [
+    "NEVER",
+    "Emitted",
+    "Following",
+    "OrderedKernel",
+    "Replay",
+    "SeenKeys",
+    "Taken",
+    "evaluated",
+    "first_markers",
+]
 
 NEVER: Final = INT_MAX
 """Behind every marker."""
@@ -140,6 +152,25 @@ def _items(taken: Taken, start: int) -> OrderedItems:
     if len(some) < number:
         return OrderedItems(take(keys, some), len(some), np.cumsum(new) - 1, out.ends, out.values, start)
     return OrderedItems(keys, number, out.codes, out.ends, out.values, start)
+
+
+def evaluated(tree: Tree, states: Columns, rest: Inputs, count: int) -> Iterator[tuple[Any, Ran]]:
+    """What a tree gives for states; those that are None by themselves, as trees ask for that first. ``rest``: its other inputs.
+    Gives the rows (int64, None for all) with what it gives for them."""
+    groups: list[tuple[Any, Columns]] = [(None, states)]
+    if states.valid is not None:
+        none, some = np.flatnonzero(~states.valid), np.flatnonzero(states.valid)
+        groups = [(none, Column(None, None)), (some, attrs.evolve(taken_later(states, some), valid=None))]
+    for rows, part in groups:
+        own = inputs_of({"state": part})
+
+        def find(leaf: Input, own: Inputs = own, rows: Any = rows) -> Column:
+            if leaf.path[0] == "state":
+                return own(leaf)
+            column = rest(leaf)
+            return column if rows is None else take_column(column, rows)
+
+        yield rows, run(tree, find, count if rows is None else len(rows))
 
 
 def first_markers(items: OrderedItems, slots: Any) -> Any:

@@ -1,4 +1,5 @@
-"""An ordered operator over columns: all keys at once, the first items of all of them, then all second ones, and so on.
+"""An ordered operator over columns: all keys at once, the first items of all of them, then all second ones, and so on. Where
+states say nothing but what the last item was, all items at once.
 
 It does what the sequential algorithm does, key by key. A key takes its items in their order; between two of them, and behind the
 last one, it takes the markers that lie there: each of them, or where the operator says when it is due, those at which it is.
@@ -8,13 +9,12 @@ anything is changed; the caller then goes on with objects, so that an error is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
-import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.ordered import Ordered
@@ -28,14 +28,16 @@ from tracetypes.compiler.columns.column import (
     inputs_of,
     take,
     take_column,
+    taken_later,
 )
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
-from tracetypes.compiler.columns.evaluation import Ran, run
 from tracetypes.compiler.columns.machine.code import available
 from tracetypes.compiler.columns.machine.compilation import compilation
+from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs, fit
+from tracetypes.compiler.runtime.last_item import at_once
 from tracetypes.compiler.runtime.ordered_base import (
     NEVER,
     Emitted,
@@ -43,6 +45,7 @@ from tracetypes.compiler.runtime.ordered_base import (
     OrderedKernel,
     Replay,
     SeenKeys,
+    evaluated,
 )
 from tracetypes.compiler.runtime.ordered_machine import MachineLoop, machine_loop
 from tracetypes.compiler.runtime.ordered_states import (
@@ -91,6 +94,9 @@ class OrderedColumns(OrderedKernel):
             with suppress(Undefined):  # columns, or Python, find out where
                 after, codes, ends, values = machine(items, markers, keys, first, states)
                 return settled(self.ordered.state, after, len(first)), Emitted(codes, ends, values)
+        if self.ordered.last is not None:
+            with suppress(Undefined):
+                return at_once(self.ordered, self.ordered.last, items, keys, states)
         steps = _Steps(self.op, self.ordered, items, markers, keys, first, states)
         steps.run()
         return steps.states, steps.emitted()
@@ -123,25 +129,6 @@ def due_times(ordered: Ordered, states: Columns, rest: Inputs, count: int) -> An
             return values
         times[rows] = values
     return times
-
-
-def evaluated(tree: Tree, states: Columns, rest: Inputs, count: int) -> Iterator[tuple[Any, Ran]]:
-    """What a tree gives for states; those that are None by themselves, as trees ask for that first. ``rest``: its other inputs.
-    Gives the rows (int64, None for all) with what it gives for them."""
-    groups: list[tuple[Any, Columns]] = [(None, states)]
-    if states.valid is not None:
-        none, some = np.flatnonzero(~states.valid), np.flatnonzero(states.valid)
-        groups = [(none, Column(None, None)), (some, attrs.evolve(take(states, some), valid=None))]
-    for rows, part in groups:
-        own = inputs_of({"state": part})
-
-        def find(leaf: Input, own: Inputs = own, rows: Any = rows) -> Column:
-            if leaf.path[0] == "state":
-                return own(leaf)
-            column = rest(leaf)
-            return column if rows is None else take_column(column, rows)
-
-        yield rows, run(tree, find, count if rows is None else len(rows))
 
 
 @final
@@ -186,10 +173,10 @@ class _Steps:
             return Emitted(none, none, from_arrow(self.ordered.gives, array(self.ordered.gives, [])))
         codes, ends = np.concatenate(self.codes), np.concatenate(self.ends)
         values = concat(self.values)
-        if (codes[1:] >= codes[:-1]).all():
+        order = stable_order(codes)
+        if order is None:
             return Emitted(codes, ends, values)
-        order = np.argsort(codes, kind="stable")
-        return Emitted(codes[order], ends[order], take(values, order))
+        return Emitted(codes[order], ends[order], taken_later(values, order))
 
     # ------------------------------------------------------------------------------------------ without markers
 

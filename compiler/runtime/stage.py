@@ -22,14 +22,7 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import (
-    choices_of,
-    closing_of,
-    columns_in_order,
-    emits_at_markers,
-    interpolation_of,
-    is_straight,
-)
+from tracetypes.compiler.plan.facts import choices_of, closing_of, columns_in_order, emits_at_markers, is_straight
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
@@ -39,7 +32,6 @@ from tracetypes.compiler.runtime.closing_check import ClosingCheck
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
-from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks, InterpolationCheck
 from tracetypes.compiler.runtime.messages import (
     NOWHERE,
     Aggregates,
@@ -113,13 +105,8 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
     if first is None and as_columns and not marked:
         return partial(TableBlocks, takes)
     if first is not None and isinstance(first.node, Sort) and not marked:
-        sorter = Sorter(first.node, takes.value)
-        traced = interpolation_of(stage)
-        if traced is None:
-            place, go_on = _place(stage, verifier), columns_in_order(stage) > 0
-            return partial(SortedBlocks, takes, sorter=sorter, place=place, as_columns=go_on)
-        check = None if verifier is None else InterpolationCheck(verifier, traced, takes)
-        return partial(InterpolatedBlocks, takes, sorter=sorter, traced=traced, check=check)
+        sorter, place = Sorter(first.node, takes.value), _place(stage, verifier)
+        return partial(SortedBlocks, takes, sorter=sorter, place=place, as_columns=columns_in_order(stage) > 0)
     at_markers = AtMarkers.of(stage.region, groups, verifier)
     if first is None or folded is None:
         buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()

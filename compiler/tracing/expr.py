@@ -37,7 +37,9 @@ __all__ = [
     "Tree",
     "Undefined",
     "Value",
+    "arguments_of",
     "evaluate",
+    "is_same",
     "result_of",
     "run",
 ]
@@ -142,6 +144,33 @@ class Branch:
 
 Tree: TypeAlias = Leaf | Branch
 """``touched``, at the root: the scalars that the operator looked at, also where its answer does not depend on them."""
+
+
+def is_same(one: Value | None, other: Value | None) -> bool:
+    """Are two values of one trace the same? Its expressions are."""
+    if isinstance(one, Pack) and isinstance(other, Pack):
+        return one.cls is other.cls and len(one.parts) == len(other.parts) and all(map(is_same, one.parts, other.parts))
+    return one is other
+
+
+def arguments_of(value: Value) -> set[str | int]:
+    """The names of the arguments that a value reads."""
+    names, seen, pending = set[str | int](), set[int](), [value]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        match one:
+            case Input(path=path):
+                names.add(path[0])
+            case Pack(parts=parts):
+                pending += parts
+            case Call(args=args):
+                pending += args
+            case Const():
+                pass
+    return names
 
 
 # ------------------------------------------------------------------------------------------------------ meaning

@@ -13,9 +13,10 @@ import pytest
 from tracetypes import Checked, Dataflow, Item, U, check, every, interpret_rows, sort
 from tracetypes.compiler.backend.run import run
 from tracetypes.compiler.local.backend import LocalBackend
+from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks
+from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.stdlib import interpolate
 
@@ -47,19 +48,21 @@ ROWS = [Reading("abc"[at % 3], at + at // 100 * 5, at * at / 7) for at in range(
 @pytest.mark.parametrize("python", [None, 0, 1], ids=["all", "first in Python", "second in Python"])
 def test_goes_on_from_a_checkpoint(python: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked, over_columns = flow(), Counter[int]()
-    interpolated = InterpolatedBlocks._interpolated
+    run_over_columns = OrderedColumns.run
     (tmp_path / "in").mkdir()
     for at, some in enumerate((ROWS[:90], ROWS[90:])):
         (tmp_path / "in" / f"{at}.jsonl").write_text("".join(json.dumps(attrs.asdict(row)) + "\n" for row in some))
 
-        def counted(self: InterpolatedBlocks, *table: Any, at: int = at) -> Any:
-            result = interpolated(self, *table)
+        def counted(self: OrderedColumns, *items: Any, at: int = at) -> Any:
+            result = run_over_columns(self, *items)
             over_columns[at] += 1
             return result
 
-        monkeypatch.setattr(InterpolatedBlocks, "_interpolated", counted)
-        monkeypatch.setattr(limits, "MANY", 10**9 if python == at else 1)
+        monkeypatch.setattr(OrderedColumns, "run", counted)
+        monkeypatch.setattr(limits, "MANY", 1)
         one = plan(checked)
+        if python == at:
+            one = in_python(one, list(names_of(one).values()))
         out = tmp_path / "out"
         output = FileOutput(one, str(out), f"run-{at}", f"{out}-late", f"{out}-rejects")
         run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, TypeAlias
 
-from tracetypes.compiler.tracing.expr import Branch, Call, Emission, Leaf, Loop, Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import Branch, Call, Emission, Leaf, Loop, Tree, Value, is_same
 from tracetypes.compiler.tracing.kinds import BOOLEAN
 from tracetypes.compiler.tracing.operations.basic import EQ
 from tracetypes.compiler.tracing.symbolic.expressions import Expressions
@@ -77,7 +77,7 @@ def _same(a: Tree, b: Tree) -> bool:
             return a.condition is b.condition and _same(a.then, b.then) and _same(a.otherwise, b.otherwise)
         case Leaf(), Leaf():
             emissions = len(a.emissions) == len(b.emissions) and all(map(_same_emission, a.emissions, b.emissions))
-            return a.raises == b.raises and emissions and _same_value(a.result, b.result)
+            return a.raises == b.raises and emissions and is_same(a.result, b.result)
         case _:
             return False
 
@@ -85,15 +85,9 @@ def _same(a: Tree, b: Tree) -> bool:
 def _same_emission(a: Emission | Loop, b: Emission | Loop) -> bool:
     match a, b:
         case Emission(), Emission():
-            return _same_value(a.key, b.key) and _same_value(a.value, b.value)
+            return is_same(a.key, b.key) and is_same(a.value, b.value)
         case Loop(), Loop():
             bounds = a.start is b.start and a.stop is b.stop and a.step is b.step and a.turn is b.turn
             return bounds and _same(a.body, b.body)
         case _:
             return False
-
-
-def _same_value(a: Value | None, b: Value | None) -> bool:
-    if isinstance(a, Pack) and isinstance(b, Pack):
-        return a.cls is b.cls and len(a.parts) == len(b.parts) and all(map(_same_value, a.parts, b.parts))
-    return a is b

@@ -1,4 +1,5 @@
-"""Sorting and interpolation over columns: what a key group emits, counts and keeps is what the operators would.
+"""Ordered operators whose states say what the last item was, over columns: what a key group emits, counts and keeps is what the
+operators would.
 
 Whole runs are compared with the interpreter. In them each epoch of a stage that runs over columns is run again, from the same
 state and messages, by the operators in Python.
@@ -13,28 +14,46 @@ from functools import cache
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetypes import Checked, Dataflow, OperatorFailed, U, check, desc, every, interpret_rows, sort
-from tracetypes.compiler.analysis.interpolation import TracedInterpolation, interpolation_in
+from tracetypes import (
+    Checked,
+    Dataflow,
+    EmitValue,
+    Marker,
+    OperatorFailed,
+    OpKeyedOrdered,
+    U,
+    check,
+    desc,
+    every,
+    interpret_rows,
+    sort,
+)
+from tracetypes.compiler.analysis.ordered import LastItem, Ordered, ordered_in
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.columns import turns
+from tracetypes.compiler.columns.column import take
+from tracetypes.compiler.plan.facts import columns_in_order
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits
-from tracetypes.compiler.runtime.interpolated_blocks import InterpolatedBlocks
-from tracetypes.compiler.runtime.interpolation import emissions_of
+from tracetypes.compiler.runtime import last_item, limits, ordered_kernel
+from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.messages import Difference, Items, Rows, Verified
+from tracetypes.compiler.runtime.ordered_base import Emitted
+from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
+from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import EdgeType
-from tracetypes.stdlib import diff, interpolate, key_by, map_values
-from tracetypes.stdlib.ordered import Interpolate
+from tracetypes.stdlib import diff, interpolate, key_by, map_values, pairwise
 from tracetypes.trace import stream_type
 
 
@@ -80,6 +99,14 @@ def whole(reading: Reading) -> str:
     return repr(reading)
 
 
+def number_of(reading: Reading) -> int:
+    return reading.n
+
+
+def both(one: Reading, other: Reading) -> Reading:
+    return Reading(other.room, one.ts, other.x - one.x, one.n, other.note)
+
+
 Build = Callable[[Any], Any]
 
 
@@ -110,6 +137,9 @@ BUILDS: dict[str, Build] = {
     "columns behind": then(interpolation(), map_values(half_up)),
     "another stage": then(interpolation(), key_by(lambda _, reading: reading.room + "!", to=str), sort(by=second), diff(x_of)),
     "restored": then(interpolation(), diff(x_of)),
+    "differences": then(lambda source: source.through(sort(by=second)), diff(x_of)),
+    "pairs": then(lambda source: source.through(sort(by=second)), pairwise(both)),
+    "whole numbers": interpolation(number=number_of),
 }
 
 
@@ -181,14 +211,15 @@ def lines_of(messages: list[Any]) -> dict[Any, list[str]]:
 
 
 def states_of(operators: list[Any]) -> list[Any]:
-    return [list(map(repr, one.items())) if isinstance(one, dict) else one for one in operators]
+    objects = [one.to_objects() if isinstance(one, OrderedState) else one for one in operators]
+    return [sorted(map(repr, one.items())) if isinstance(one, dict) else one for one in objects]
 
 
 @pytest.fixture(autouse=True)
 def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Runs epochs twice; counts those that ran over columns."""
     runs = Counter[str]()
-    step, interpolated = StageKernel.step, InterpolatedBlocks._interpolated
+    step, at_once = StageKernel.step, last_item.at_once
     monkeypatch.setattr(limits, "MANY", 1)
     plan_of: dict[int, Any] = {}
 
@@ -198,25 +229,25 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     init = StageKernel.__init__
 
-    def counted(self: InterpolatedBlocks, *table: Any) -> Any:
+    def counted(ordered: Ordered, last: LastItem, items: OrderedItems, *more: Any) -> Any:
         try:
-            result = interpolated(self, *table)
+            result = at_once(ordered, last, items, *more)
         except Undefined:
             runs["refused"] += 1
             raise
         runs["columns"] += 1
-        runs["items"] += result.count
+        runs["items"] += items.count
         return result
 
     def stepped(self: StageKernel, state: Any, group: int, messages: Any) -> Iterator[Any]:
         arrivals, (one, stage) = list(messages), plan_of[id(self)]
-        if not isinstance(stage.interpolation, TracedInterpolation):
+        if not any(isinstance(each.ordered, Ordered) for each in stage.steps):
             yield from step(self, state, group, arrivals)
             return
         again = loads(dumps(state))
         other = all_in_python(one)
         python = StageKernel(other, other.stages[stage.number])
-        assert isinstance(other.stages[stage.number].interpolation, Opaque)
+        assert all(isinstance(each.ordered, Opaque) for each in other.stages[stage.number].steps)
         expected = run_of(lambda: list(step(python, again, group, arrivals)))
         actual = run_of(lambda: list(step(self, state, group, arrivals)))
         if isinstance(expected, OperatorFailed):
@@ -228,7 +259,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         assert self.metrics(state, group, 0) == python.metrics(again, group, 0)
 
     monkeypatch.setattr(StageKernel, "__init__", plans_of)
-    monkeypatch.setattr(InterpolatedBlocks, "_interpolated", counted)
+    monkeypatch.setattr(ordered_kernel, "at_once", counted)
     monkeypatch.setattr(StageKernel, "step", stepped)
     return runs
 
@@ -273,11 +304,11 @@ TAME = [Reading("ab"[at % 2], at + at % 3, at / 4, at, None if at % 3 else "note
 def test_columns_are_used(name: str, seed: int, twice: Counter[str]) -> None:
     """A fall-back gives right answers, too."""
     one = compiled(name)
-    (steps, traced) = len(one.plans[seed % 3].stages[0].steps), one.plans[seed % 3].stages[0].interpolation
-    assert isinstance(traced, TracedInterpolation) == (steps == 2)
-    assert steps == 2 or name == "restored"
+    ordered = one.plans[seed % 3].stages[0].steps[1].ordered
+    assert isinstance(ordered, Ordered)
+    assert ordered.last is not None
     one.agrees(TAME, seed)
-    assert twice["items"] >= (len(TAME) if steps == 2 else 0)
+    assert twice["items"] >= len(TAME)
     assert not twice["refused"]
 
 
@@ -316,15 +347,14 @@ def test_NaN_has_no_place(twice: Counter[str]) -> None:
     "build",
     [
         interpolation(make=of_text),
-        interpolation(number=lambda reading: reading.n),
         interpolation(time=lambda reading: {reading.ts}.pop()),
         interpolation(by=lambda reading: repr(reading)),
     ],
-    ids=["make", "number", "time", "by"],
+    ids=["make", "time", "by"],
 )
 def test_what_cannot_be_traced_is_left_to_the_operator(build: Build, twice: Counter[str]) -> None:
     one = Compiled.of(build)
-    assert all(isinstance(each.stages[0].interpolation, Opaque) for each in one.plans)
+    assert all(not columns_in_order(each.stages[0]) for each in one.plans)
     one.agrees(TAME, 0)
     assert not twice["columns"]
 
@@ -338,61 +368,57 @@ def test_nothing_has_changed_where_columns_cannot_tell(twice: Counter[str]) -> N
     assert twice["columns"]
 
 
-class Half(Interpolate[Any, Reading]):
-    """Does something else."""
+@attrs.frozen
+class Kept(OpKeyedOrdered[str, Reading, float, float]):
+    """Its state is not what every item makes of it."""
 
-    def on_item(self, state: Any, key: Any, value: Reading, emit: Any) -> Any:
-        emit(value)
-        return super().on_item(state, key, value, lambda one: None)
+    limit: float
+
+    def initial_state(self) -> float:
+        return 0.0
+
+    def on_item(self, state: float, key: str, value: Reading, emit: EmitValue[float]) -> float:
+        emit(state)
+        return value.x if value.x < self.limit else state
 
 
 @attrs.frozen
-class Listed:
-    ts: int
-    x: float
-    all: list[int]
+class Summed(Kept):
+    def on_item(self, state: float, key: str, value: Reading, emit: EmitValue[float]) -> float:
+        emit(state)
+        return value.x + state
 
 
-def ts_of(one: Listed) -> int:
-    return one.ts
+@attrs.frozen
+class Marked(Kept):
+    def on_item(self, state: float, key: str, value: Reading, emit: EmitValue[float]) -> float:
+        emit(state)
+        return value.x
+
+    def on_marker(self, state: float, key: str, marker: Marker, emit: EmitValue[float]) -> float:
+        return 0.0
 
 
-def number_of(one: Listed) -> float:
-    return one.x
+@pytest.mark.parametrize("op", [Kept(3.0), Summed(3.0), Marked(3.0)])
+def test_states_that_say_more_than_the_last_item(op: Kept) -> None:
+    takes, gives = (stream_type(EdgeType(True, str, value)) for value in (Reading, float))
+    ordered = ordered_in(op, takes, gives)
+    assert isinstance(ordered, Ordered)
+    assert ordered.last is None
+    Compiled.of(then(lambda source: source.through(sort(by=second)), op)).agrees(TAME, 1, changing=True)
 
 
-def listed(one: Listed, ts: int, x: float) -> Listed:
-    return Listed(ts, x, one.all)
-
-
-FILL: Any = Interpolate[Any, Reading](second, x_of, between)
-
-
-@pytest.mark.parametrize(
-    ("op", "value", "why"),
-    [
-        (FILL, Reading, "none"),
-        (Half(second, x_of, between), Reading, "it is none"),
-        (attrs.evolve(FILL, step=0), Reading, "no whole number"),
-        (attrs.evolve(FILL, max_gap=1.5), Reading, "no whole number"),
-        (Interpolate[Any, Listed](ts_of, number_of, listed), Listed, "hold lists"),
-    ],
-)
-def test_what_is_no_interpolation_over_columns(op: Any, value: Any, why: str) -> None:
-    stream = stream_type(EdgeType(True, str, value))
-    actual = interpolation_in(second, op, stream, stream)
-    reason = actual.reason if isinstance(actual, Opaque) else "it is none" if actual is None else "none"
-    assert why in reason
-
-
-@pytest.mark.parametrize(
-    "state", [{"a": None}, {"a": (TAME[0], 0, 1)}, {"a": (TAME[0], 2**70, 1.0)}, {"a": [TAME[0], 0, 1.0]}]
-)
+@pytest.mark.parametrize("state", [{"a": (TAME[0], 0, 1)}, {"a": (TAME[0], 2**70, 1.0)}, {"a": [TAME[0], 0, 1.0]}])
 def test_states_that_columns_cannot_hold(
     state: dict[str, Any], twice: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (one, *_) = compiled("every second").plans
-    fresh = StageKernel.fresh
+    fresh, adopted, seen = StageKernel.fresh, OrderedColumns.adopted, list[bool]()
+
+    def counted(self: OrderedColumns, *args: Any) -> Any:
+        columns = adopted(self, *args)
+        seen.append(columns is not None)
+        return columns
 
     def with_state(self: StageKernel) -> Any:
         start = fresh(self)
@@ -400,18 +426,38 @@ def test_states_that_columns_cannot_hold(
         return start
 
     monkeypatch.setattr(StageKernel, "fresh", with_state)
+    monkeypatch.setattr(OrderedColumns, "adopted", counted)
     simulate(one, {"in": [attrs.evolve(row, room="a") for row in TAME]}, seed=0, steps=1)
-    assert twice["refused"]
+    assert not seen[0]
 
 
-def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(*args: Any) -> Any:
-        actual = right(*args)
-        return attrs.evolve(actual, number=actual.number + 1)
+@pytest.mark.parametrize("twin", ["the state before that", "an emission less", "states from before"])
+def test_a_wrong_answer_is_found(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, pieces = last_item.at_once, last_item._Pieces
 
-    right = emissions_of
-    monkeypatch.setattr("tracetypes.compiler.runtime.interpolated_blocks.emissions_of", wrong)
+    def wrong(ordered: Ordered, last: LastItem, items: OrderedItems, keys: Any, states: Any) -> Any:
+        after, out = right(ordered, last, items, keys, states)
+        if twin == "an emission less":
+            rows = np.arange(len(out.codes) - 1)
+            return after, Emitted(out.codes[rows], out.ends[rows], take(out.values, rows))
+        return (states, out) if twin == "states from before" else (after, out)
+
+    def of_the_one_before(tree: Any, gives: Any, items: Any, inputs: Any, states: Any, before: Any) -> Any:
+        return pieces(tree, gives, items, inputs, states, np.where(before > 0, before - 1, before))
+
+    monkeypatch.setattr(ordered_kernel, "at_once", wrong)
+    if twin == "the state before that":
+        monkeypatch.setattr(last_item, "_Pieces", of_the_one_before)
     with pytest.raises(Difference) as caught:
         simulate(compiled("every second").plans[0], {"in": TAME}, seed=0)
     assert caught.value.operator.endswith("interpolate")
     assert caught.value.method == "on_item"
+
+
+def test_loops_of_many_turns_are_cut(twice: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """More turns than fit at once: the items are done in smaller pieces."""
+    monkeypatch.setattr(turns, "MOST", 40)
+    monkeypatch.setattr(last_item, "FEWEST", 2)
+    compiled("every second").agrees(TAME, 0)
+    assert twice["items"] == len(TAME)
+    assert not twice["refused"]
