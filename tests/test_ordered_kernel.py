@@ -275,6 +275,13 @@ def test_tame_readings_never_go_back_to_objects(name: str, columns: Counter[str]
     assert columns["items"] == len(rows) * len(CHAINS[name]) - (len(CHAINS[name]) - 1) * len({row.device for row in rows})
 
 
+@pytest.mark.parametrize("run", ["columns", "machine"])
+def test_no_key_takes_markers_before_the_block_of_its_item(run: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(run)
+    rows = [Reading(device, at, 1.0) for device in "abcdef" for at in (0, 40)]
+    assert answers_differ(compiled("reminder"), {"in": rows}, 0, changing=False) is None
+
+
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The next item of another key, and a state from before."""
     right = _Steps._on_item
