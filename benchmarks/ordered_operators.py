@@ -260,6 +260,12 @@ DUCKDB = {
     f"sum(kind) OVER ({_ORDER} ROWS UNBOUNDED PRECEDING)::BIGINT AS value FROM rows",
     "count_window sliding": "SELECT key, "
     f"sum(kind) OVER ({_ORDER} ROWS 9 PRECEDING)::BIGINT AS value FROM rows",
+    "deduplicate": f"SELECT * FROM rows QUALIFY row_number() OVER ({_ORDER.replace('BY key', 'BY key, kind', 1)}) = 1",
+    "count_window": "SELECT key, sum(kind)::BIGINT AS value FROM "
+    f"(SELECT key, kind, (row_number() OVER ({_ORDER}) - 1) // 10 AS number FROM rows) GROUP BY key, number HAVING count(*) = 10",
+    "time_window": 'SELECT key, count(*) AS value FROM rows GROUP BY key, "at" // 60000',
+    "interval_join": "SELECT l.key, l.amount AS a, r.amount AS b FROM rows l "
+    'JOIN more r ON l.key = r.key AND r."at" BETWEEN l."at" - 2000 AND l."at" + 2000',
     "asof_join": "SELECT l.key, l.amount AS a, r.amount AS b FROM rows l "
     'ASOF LEFT JOIN more r ON l.key = r.key AND l."at" >= r."at"',
 }
