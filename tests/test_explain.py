@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from benchmarks.shapes import Reading
-from tracetypes import Dataflow, U, check, csv, every, json_lines, kafka, parquet
-from tracetypes.compiler.plan.explain import explain
+from tracetypes import Dataflow, U, check, csv, every, json_lines, kafka, parquet, sort
+from tracetypes.compiler.local.wording import LocalWording
+from tracetypes.compiler.plan.explain import Wording, explain
+from tracetypes.compiler.runtime import ordered_machine
 from tracetypes.compiler.spark.wording import SparkWording
+from tracetypes.stdlib import deduplicate, diff
 
 ROWS = [("a", Reading(1, 1))]
 
@@ -48,3 +51,21 @@ def test_sinks() -> None:
     assert "files are moved into place with the commit" in said()
     assert "Kafka     send rows in a transaction" in said(sink=kafka())
     assert "files are moved" not in said(sink=kafka())
+
+
+@pytest.mark.parametrize("wording", [LocalWording(), SparkWording()])
+@pytest.mark.parametrize("installed", [True, False])
+def test_operators_that_numba_would_make_machine_code_of(
+    wording: Wording, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so behind these operators alone, and only where numba is missing."""
+    monkeypatch.setattr(ordered_machine, "available", lambda: installed)
+    hints = []
+    ops: list[Any] = [diff(lambda r: r.value), deduplicate(by=lambda r: r.value)]
+    for op in ops:
+        flow = Dataflow("said")
+        rows = flow.source("in", U[str, Reading], markers=every(seconds=1, time=lambda r: r.ts))
+        flow.sink("out", rows.through(sort(by=lambda r: r.ts)).through(op))
+        lines = explain(check(flow), wording, parallelism=2, key_groups=4).splitlines()
+        hints += [lines[at - 1].split()[1] for at, line in enumerate(lines) if 'pip install "tracetypes[fast]"' in line]
+    assert hints == ([] if installed else ["diff"])

@@ -8,7 +8,8 @@ import attrs
 
 from tracetypes.compiler.connectors.registry import reading, writing
 from tracetypes.compiler.local.placement import may_start
-from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.plan.plan import Plan, Step
+from tracetypes.compiler.runtime.ordered_machine import machine_code_missing
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["LocalWording"]
@@ -36,6 +37,10 @@ class LocalWording:
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
         return writing(sink)
+
+    def faster(self, step: Step) -> str | None:
+        """What would have an operator run in machine code."""
+        return machine_code_missing(step.ordered)
 
     def python(self, plan: Plan) -> str | None:
         """In worker processes, if a run would do so."""

@@ -20,7 +20,18 @@ from tracetypes.compiler.plan.facts import (
     sums_only,
 )
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
-from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
+from tracetypes.compiler.plan.plan import (
+    FromChannel,
+    FromSource,
+    FromStage,
+    Leaf,
+    Link,
+    Plan,
+    Stage,
+    StageLink,
+    Step,
+    links,
+)
 from tracetypes.compiler.plan.program import program
 from tracetypes.errors import Location, counted
 from tracetypes.formats import Layout
@@ -48,6 +59,9 @@ class Wording(Protocol):
 
     def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
         """Who writes the rows of a sink."""
+
+    def faster(self, step: Step) -> str | None:
+        """What would have an operator run in machine code that runs over columns now; None for nothing."""
 
     def python(self, plan: Plan) -> str | None:
         """Where the parts of a plan run that call Python for their items, if that is worth a line."""
@@ -175,8 +189,10 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         return
     if many:
         yield "        Arrow     MRG"
-    for one in keyed_runs(stage):
+    for step, one in zip(stage.steps, keyed_runs(stage), strict=True):
         yield from _operator(one, "Arrow")
+        if one.native and (how := wording.faster(step)) is not None:
+            yield f"                  {how}"
     if stage_calls_python(plan, stage):
         yield from _where(plan, wording)
 

@@ -14,7 +14,7 @@ from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.columns.column import Columns, full_values, inputs_of
 from tracetypes.compiler.columns.conditionals import constant_column
 from tracetypes.compiler.columns.evaluation import evaluate
-from tracetypes.compiler.columns.machine.code import MachineCode, MachineFunction
+from tracetypes.compiler.columns.machine.code import MachineCode, MachineFunction, available
 from tracetypes.compiler.columns.machine.trees import NotMachine, is_number
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.ordered_arrays import Pools, array_of, built, dtype_of, flag_of
@@ -23,7 +23,7 @@ from tracetypes.compiler.tracing.expr import Call, Const, Input, Kind, Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import Optional
 
-__all__ = ["MachineLoop", "machine_loop"]
+__all__ = ["MachineLoop", "machine_code_missing", "machine_loop"]
 
 MARKERS: Final = 1_000_000
 """Markers at once at most."""
@@ -39,6 +39,13 @@ def machine_loop(ordered: Ordered) -> MachineLoop | None:
         return MachineLoop(ordered)
     except NotMachine:
         return None
+
+
+def machine_code_missing(form: object) -> str | None:
+    """How an operator would run in machine code, as a line of ``explain``; None where it does, or has none."""
+    if not isinstance(form, Ordered) or available() or machine_loop(form) is None:
+        return None
+    return 'over columns; with pip install "tracetypes[fast]" in machine code, where many items come'
 
 
 @final
