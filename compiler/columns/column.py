@@ -280,8 +280,6 @@ def full_values(column: Column, count: int) -> Any:
 def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
     """Columns one after the other, each with its number of rows. Raises ``Undefined`` if they have different
     structures."""
-    if len(parts) == 1:
-        return parts[0][0]
     first = parts[0][0] if parts else None
     if isinstance(first, Struct) and all(isinstance(one, Struct) and _alike(one, first) for one, _ in parts):
         pieces: Any = zip(*(one.parts for one, _ in parts), strict=True)  # type: ignore[union-attr]

@@ -108,7 +108,7 @@ class _Pieces:
         if not parts:
             return []
         at = np.concatenate([own for own, _ in parts])
-        values = concat([(value, len(own)) for own, value in parts])
+        values = parts[0][1] if len(parts) == 1 else concat([(value, len(own)) for own, value in parts])
         if (order := stable_order(at)) is not None:
             at, values = at[order], taken_later(values, order)
         return [(self.items.codes[at], self.items.ends[at], values)]
