@@ -93,7 +93,7 @@ def test_the_last_window_closes_also_after_a_kill(tmp_path: Path, kind: str) -> 
     one = Following(tmp_path, kind)
     one.add("a", 100.01, 100.07)
     with one.start(kills=True) as killed:
-        assert killed.wait(30) == -9
+        assert killed.wait(120) == -9
     log = LocalLog(tmp_path / "ck")
     number = log.begun
     takes = log.takes(number)
