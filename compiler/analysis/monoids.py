@@ -128,9 +128,8 @@ def constant(op: object, method: str) -> Value:
 
 def monoid_of(op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], key: Schema, value: Schema) -> Monoid:
     """The monoid of an operator. Raises :class:`Untraceable` with the reason if it is not a known one."""
-    lift = trace_lift(op, key, value)
     try:
-        monoid = _monoid(op, lift)
+        monoid = _monoid(op, trace_lift(op, key, value))
     except Untraceable as why:
         raise why if why.calls else _of_a_part(op, value, why) from None
     need_type(monoid.shape, aggregates_of(op))
