@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.shapes import Reading
-from tracetypes import Dataflow, U, check, csv, every, json_lines, kafka, parquet, sort
+from tracetypes import Dataflow, U, check, csv, every, json_lines, kafka, parquet, run, sort
 from tracetypes.compiler.local.wording import LocalWording
 from tracetypes.compiler.plan.explain import Wording, explain
-from tracetypes.compiler.runtime import ordered_machine
+from tracetypes.compiler.runtime import limits, ordered_kernel, ordered_machine
 from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.stdlib import deduplicate, diff
 
@@ -69,3 +70,19 @@ def test_operators_that_numba_would_make_machine_code_of(
         lines = explain(check(flow), wording, parallelism=2, key_groups=4).splitlines()
         hints += [lines[at - 1].split()[1] for at, line in enumerate(lines) if 'pip install "tracetypes[fast]"' in line]
     assert hints == ([] if installed else ["diff"])
+
+
+@pytest.mark.parametrize(("installed", "many"), [(False, 3), (False, 4), (True, 3)])
+def test_the_summary_of_a_run_names_what_numba_would_make_faster(
+    installed: bool, many: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Only where so many rows came that it would have been compiled."""
+    for module in (ordered_machine, ordered_kernel):
+        monkeypatch.setattr(module, "available", lambda: installed)
+    monkeypatch.setattr(limits, "COMPILED", many)
+    flow = Dataflow("said")
+    rows = flow.source("in", U[str, Reading], markers=every(seconds=1, time=lambda r: r.ts))
+    flow.sink("out", rows.through(sort(by=lambda r: r.ts)).through(diff(lambda r: r.value)))
+    inputs = {"in": [("a", Reading(n, n)) for n in range(3)]}
+    result = run(flow, inputs=inputs, outputs={"out": tmp_path}, backend="local")
+    assert list(result.faster) == ([] if installed or many > 3 else ["diff"])

@@ -229,6 +229,8 @@ def _ended(say: Progress, job: RunRequest, result: Result) -> int:
     seconds = sum(result.spent.values())
     say.line(f"{verb}: {counted(result.rows, 'row')} in {epochs}, {seconds:.1f} s; output in {outputs}")
     say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
+    if result.faster:
+        say.line(f'{" and ".join(result.faster)} would run in machine code with pip install "tracetypes[fast]"')
     if say.terminal and (hint := job.engine.hint()):
         say.line(hint)
     if result.stopped:

@@ -43,8 +43,9 @@ class Result:
     sources have ended and every open block is answered. ``all_rejected``: sources of which every row was rejected
     (``TT241``), in this run and before it under the same checkpoint. ``open``: how many keys have open windows, by operator,
     where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
-    Python (``TT240``). ``gates``: what each gate did, by the name of its channel. ``spent``: where its seconds
-    went, by phases that follow each other and add up to all of the time. ``backend``: ``"spark"`` or ``"local"``."""
+    Python (``TT240``). ``faster``: operators that would have run in machine code with the extra ``fast``. ``gates``: what
+    each gate did, by the name of its channel. ``spent``: where its seconds went, by phases that follow each other and add
+    up to all of the time. ``backend``: ``"spark"`` or ``"local"``."""
 
     rows: int
     epochs: int
@@ -61,6 +62,7 @@ class Result:
     differences: Sequence[str] = ()
     all_rejected: Sequence[str] = ()
     open: Mapping[str, int] = attrs.Factory(dict)
+    faster: Sequence[str] = ()
     gates: Mapping[str, GateReport] = attrs.Factory(dict)
     spent: Mapping[str, float] = attrs.Factory(dict)
     backend: str = ""

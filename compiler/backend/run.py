@@ -25,6 +25,8 @@ from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, alone
+from tracetypes.compiler.runtime import limits as sizes
+from tracetypes.compiler.runtime.ordered_machine import machine_code_missing
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.compatibility import (
     CompatibleCheckpoint,
@@ -47,6 +49,7 @@ from tracetypes.compiler.store.topic_channel import TopicChannel, Topics
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError
 from tracetypes.gate_check import opens_for_certain
+from tracetypes.nodes import title
 
 __all__ = ["collect", "run", "run_program"]
 
@@ -162,6 +165,9 @@ def run_program(
         texts.end()
         summary.stopped = control.stop.is_set()
         _say(notify, _held(program, summary))
+        if summary.rows >= sizes.COMPILED:
+            steps = [step for plan in program.plans for stage in plan.stages for step in stage.steps]
+            summary.faster = [title(step.node) for step in steps if machine_code_missing(step.ordered) is not None]
         if not (summary.stopped or follow) and (not drain or any(map(ends_in_band, program.plans))):
             summary.open = _left_open(backend, program, stores)
         summary.seconds = time.monotonic() - started

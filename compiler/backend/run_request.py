@@ -341,6 +341,7 @@ class RunRequest:
             differences=list(dict.fromkeys(one.name for one in summary.differences)),
             all_rejected=summary.all_rejected,
             open=dict(summary.open),
+            faster=tuple(summary.faster),
             gates=dict(summary.gates),
             spent=dict(self.clock.spent),
             backend=self.engine.backend,

@@ -36,6 +36,8 @@ class Summary:
     """How many keys wait for longer silence, by operator: where sources have markers in band, or the run does not drain."""
     readings: Mapping[str, int] = attrs.Factory(dict)
     """How often each source is read, if more than once."""
+    faster: list[str] = attrs.Factory(list)
+    """Operators that would have run in machine code with the extra ``fast``."""
     gates: dict[str, GateReport] = attrs.Factory(dict)
     """What each gate did, by the name of its channel."""
     differences: list[Difference] = attrs.Factory(list)
