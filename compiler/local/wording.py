@@ -9,7 +9,7 @@ import attrs
 from tracetypes.compiler.connectors.registry import reading, writing
 from tracetypes.compiler.local.placement import may_start
 from tracetypes.compiler.plan.plan import Plan, Step
-from tracetypes.compiler.runtime.ordered_machine import machine_code_missing
+from tracetypes.compiler.runtime.machine_hint import machine_hint
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["LocalWording"]
@@ -40,7 +40,7 @@ class LocalWording:
 
     def faster(self, step: Step) -> str | None:
         """What would have an operator run in machine code."""
-        return machine_code_missing(step.ordered)
+        return machine_hint(step.ordered)
 
     def python(self, plan: Plan) -> str | None:
         """In worker processes, if a run would do so."""

@@ -8,7 +8,7 @@ import attrs
 
 from tracetypes.compiler.connectors.registry import reading, writing
 from tracetypes.compiler.plan.plan import Plan, Step
-from tracetypes.compiler.runtime.ordered_machine import machine_code_missing
+from tracetypes.compiler.runtime.machine_hint import machine_hint
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["SparkWording"]
@@ -39,7 +39,7 @@ class SparkWording:
 
     def faster(self, step: Step) -> str | None:
         """What would have an operator run in machine code."""
-        return machine_code_missing(step.ordered)
+        return machine_hint(step.ordered)
 
     def python(self, plan: Plan) -> None:
         """As all else, in Spark's workers."""
