@@ -103,7 +103,10 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
         if self.period is None or blocks == 1:
             return None
         size = blocks * self.period
-        op = attrs.evolve(self, panes=self.panes // blocks, slide=self.slide // blocks, period=size)
+        panes, slide = self.panes // blocks, self.slide // blocks
+        op: _Windows[K, V, R, Any, A] = attrs.evolve(self, panes=panes, slide=slide, period=size)
+        if panes == 1:  # there is nothing to keep in stacks
+            op = SlidingPanes(self.aggregate, panes, slide, size, self.ends, self.offset, word=self.word)
         return Coarser(op, blocks, size, self.offset)
 
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:

@@ -23,7 +23,7 @@ from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import choosing, chosen_blocks, limits
-from tracetypes.compiler.runtime.chosen_blocks import Closing
+from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, Closing
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.trial.simulate import simulate
 
@@ -98,6 +98,11 @@ def compiled(name: str) -> tuple[Checked, Plan, Plan]:
     return checked, one, in_python(one, list(names_of(one).values()))
 
 
+@pytest.fixture(autouse=True)
+def items_are_dropped_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen_blocks, "FEWEST", 3)
+
+
 @pytest.fixture
 def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Few items are many here. Counts windows over columns."""
@@ -169,6 +174,29 @@ def test_the_choice_of_another_item_is_found(columns: Counter[str], monkeypatch:
         monkeypatch.setattr(chosen_blocks, "one_row_each", broken)
         with pytest.raises(Difference):
             simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
+
+
+@pytest.mark.parametrize("fewest", [0, 10])
+def test_an_open_block_holds_an_item_a_key_however_long_it_is_open(
+    fewest: int, columns: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window of a thousand seconds in 40 epochs: the tables of a key group have some rows for each of its keys."""
+    monkeypatch.setattr(chosen_blocks, "FEWEST", fewest)
+    most, take = Counter[int](), ChosenBlocks.take
+
+    def taken(self: ChosenBlocks, arrived: Any, placing: Any) -> int:
+        count = take(self, arrived, placing)
+        rows = sum(map(len, self.tables.ends))
+        most[self.epoch.group] = max(most[self.epoch.group], rows)
+        return count
+
+    monkeypatch.setattr(ChosenBlocks, "take", taken)
+    checked = check(flow_of("last", 1000))
+    rows = {"in": tame(800)}
+    wanted = interpret_rows(checked, rows)[0]["out"]
+    assert simulate(plan(checked, parallelism=2), rows, seed=5, steps=40).trace == wanted
+    assert columns["windows"] == 4
+    assert 0 < max(most.values()) <= 12 + fewest
 
 
 @pytest.mark.parametrize("name", ["last where", "largest text where"])

@@ -19,7 +19,7 @@ from tracetypes.trace import StreamType
 __all__ = ["LONGEST", "JoinForm", "optional", "sides_in", "time_in", "value_in"]
 
 LONGEST = 1 << 61
-"""The longest tolerance or interval, in microseconds: times and it are added in 64 bits."""
+"""The longest tolerance or interval, and the latest time, in microseconds: they are added and subtracted in 64 bits."""
 
 
 @attrs.frozen(eq=False)

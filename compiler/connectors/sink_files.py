@@ -29,7 +29,6 @@ DICTIONARY: Final = 1 << 20
 """Bytes of a dictionary that Parquet keeps."""
 
 
-
 class SinkFile(Protocol):
     """A file for rows. ``codes``: whether columns may be dictionary-encoded."""
 

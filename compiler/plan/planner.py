@@ -375,15 +375,14 @@ class _Planner:
         op = step.operator
         if not isinstance(op, OpKeyedUnordered):
             return stage
-        if (window := op.tumbles()) is not None:
-            return attrs.evolve(stage, tumbles=window) if self.joins(stage, window) else stage
-        if (coarser := op.coarser()) is None:
-            return stage
-        pane = coarser.size, coarser.offset
-        if not self.joins(stage, pane):
-            return stage
         assert isinstance(step.node, Apply)
-        return attrs.evolve(stage, pane=pane, steps=(self.step_of(step.node, step.takes, step.gives, coarser.op), *others))
+        window, coarser = op.tumbles(), op.coarser()
+        grid = window if window is not None else None if coarser is None else (coarser.size, coarser.offset)
+        if grid is None or not self.joins(stage, grid):
+            return stage
+        if coarser is not None and grid == (coarser.size, coarser.offset):
+            stage = attrs.evolve(stage, steps=(self.step_of(step.node, step.takes, step.gives, coarser.op), *others))
+        return attrs.evolve(stage, tumbles=window) if window is not None else attrs.evolve(stage, pane=grid)
 
     def joins(self, stage: Stage, grid: tuple[int, int]) -> bool:
         """May the blocks of a stage be joined? All markers that come must lie on the grid: its size and offset."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import attrs
-import numpy as np
+import pyarrow as pa
 
 from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.columns.arrow import from_array
@@ -30,10 +30,13 @@ from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
-from tracetypes.records import Integer
+from tracetypes.records import INT_MAX, Integer
 from tracetypes.trace import StreamType
 
 __all__ = ["ChosenBlocks", "Closing", "SeenClosing"]
+
+FEWEST: Final = 1 << 16
+"""So many items are held before some are dropped."""
 
 SeenClosing: TypeAlias = Callable[[KeyedFlow, Any, Groups, Sequence[Emissions]], None]
 """Sees the items of blocks, the ends of these (int64), the items by block and key, and what was emitted for each of these."""
@@ -50,10 +53,15 @@ class Closing:
     gives: StreamType
     seen: SeenClosing | None
 
-    def flows(self, flow: KeyedFlow, ends: Any) -> Flows:
-        """What is emitted of the items of some blocks. ``ends``: of the block of each (int64). Raises :class:`Undefined`."""
+    def rows(self, flow: KeyedFlow, ends: Any) -> tuple[Groups, Any]:
+        """Items by block and key, and the row (int64) of the one that is needed of each. ``ends``: of the block of each item
+        (int64). Raises :class:`Undefined`."""
         groups = Groups.of(*codes_of(ends, flow.key, flow.count))
-        rows = one_row_each(self.choice, flow, groups)
+        return groups, one_row_each(self.choice, flow, groups)
+
+    def flows(self, flow: KeyedFlow, ends: Any) -> Flows:
+        """What is emitted of the items of some blocks. Raises :class:`Undefined`."""
+        groups, rows = self.rows(flow, ends)
         ends_of, key = ends[rows], take(flow.key, rows)
         marker = Struct(Marker, ("micros",), (Column(Integer(), ends_of),))
         inputs = inputs_of({"key": key, "value": take(flow.value, rows), "marker": marker})
@@ -72,7 +80,8 @@ class Closing:
 
 @final
 class ChosenBlocks(FoldedBlocks):
-    """Holds items of open blocks as tables, where many come at once; otherwise aggregates by key, as objects."""
+    """Holds items of open blocks as tables, where many come at once; otherwise aggregates by key, as objects. Items that are not
+    needed any more are dropped while a block is open: what it holds does not grow with the time that it is open."""
 
     def __init__(
         self, takes: StreamType, state: StageState, epoch: Epoch, folded: AggregateBlock, closing: Closing
@@ -89,8 +98,26 @@ class ChosenBlocks(FoldedBlocks):
     def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
         if isinstance(arrived, Items) and (self.state.tables or arrived.batch.num_rows >= limits.MANY):
-            return self.tables.take(arrived, placing)
+            count = self.tables.take(arrived, placing)
+            first, *others = map(len, self.tables.ends)
+            if sum(others) > max(first, FEWEST):
+                self._narrow()
+            return count
         return super().take(arrived, placing)
+
+    def _narrow(self) -> None:
+        """Hold one item of each block and key, in one table; all of them where columns do not tell."""
+        table = self.tables.table(INT_MAX)
+        assert table is not None
+        with suppress(Undefined):
+            _, rows = self.closing.rows(self._flow(table), table[0])
+            at = pa.array(rows)
+            table = table[0][rows], table[1].take(at), table[2].take(at)
+        self.state.tables.append(table)
+
+    def _flow(self, table: tuple[Any, Any, Any]) -> KeyedFlow:
+        ends, keys, values = table
+        return KeyedFlow.of(from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values), len(ends))
 
     def join(self, pending: int, marker: int) -> None:
         """The marker of a block that is held under ``pending`` has come."""
@@ -111,11 +138,10 @@ class ChosenBlocks(FoldedBlocks):
         table = self.tables.table(last)
         if table is None:
             return super().close(coming)
-        ends, keys, values = table
         if not any(end <= last for end in self.state.open_blocks):
             with suppress(Undefined):  # then the operator tells them apart
-                key, value = from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values)
-                return self.closing.flows(KeyedFlow.of(key, value, len(ends)), np.asarray(ends))
+                return self.closing.flows(self._flow(table), table[0])
+        ends, keys, values = table
         batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
         self.hold(0, NOWHERE, batch)
         return super().close(coming)

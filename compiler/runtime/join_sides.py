@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from tracetypes.compiler.analysis.joins import JoinForm
+from tracetypes.compiler.analysis.joins import LONGEST, JoinForm
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -17,10 +17,6 @@ from tracetypes.compiler.tracing.expr import Tree, Undefined
 from tracetypes.records import OneOf, Optional
 
 __all__ = ["bounded", "mask_of", "none_of", "present_of", "sides_of", "times_of", "value_of"]
-
-WIDEST: Final = 1 << 61
-"""Times and a tolerance or interval below it are added and subtracted in 64 bits."""
-
 
 def sides_of(join: JoinForm, items: OrderedItems) -> tuple[Member, Member]:
     """The left and the right items, each with their values."""
@@ -53,7 +49,7 @@ def present_of(tree: Tree, side: Member) -> Column:
 
 def bounded(times: Any) -> Any:
     """Times. Raises :class:`Undefined` for those that are too far away."""
-    if len(times) and (times.max() > WIDEST or times.min() < -WIDEST):
+    if len(times) and (times.max() > LONGEST or times.min() < -LONGEST):
         raise Undefined(0)
     return times
 

@@ -26,6 +26,7 @@ from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["LatestJoin"]
 
+
 @final
 @attrs.frozen(eq=False)
 class Known:
