@@ -103,10 +103,7 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
         if self.period is None or blocks == 1:
             return None
         size = blocks * self.period
-        panes, slide = self.panes // blocks, self.slide // blocks
-        op: _Windows[K, V, R, Any, A] = attrs.evolve(self, panes=panes, slide=slide, period=size)
-        if panes == 1:  # there is nothing to keep in stacks
-            op = SlidingPanes(self.aggregate, panes, slide, size, self.ends, self.offset, word=self.word)
+        op = attrs.evolve(self, panes=self.panes // blocks, slide=self.slide // blocks, period=size)
         return Coarser(op, blocks, size, self.offset)
 
     def on_marker(self, new_state: S, key: K, marker: Marker, emit: Emit[K, R]) -> None:
@@ -140,18 +137,31 @@ class SlidingPanes(_Windows[K, V, R, tuple[tuple[int, A], ...], A]):
 
 
 @attrs.frozen
-class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
+class _InStacks(_Windows[K, V, R, TwoStacks[A], A]):
+    """The panes as a queue of two stacks."""
+
+    _in_python = "keeps its panes in a list of any length"
+
+    def initial_state(self) -> TwoStacks[A]:
+        return stack_of((self.identity(),) * self.panes), None, self.identity()
+
+    def coarser(self) -> Coarser | None:
+        found = super().coarser()
+        if found is None or self.panes != self.slide:
+            return found
+        # Windows that do not overlap have a single pane then, and nothing to keep in stacks.
+        op: SlidingPanes[K, V, R, A] = SlidingPanes(self.aggregate, 1, 1, found.size, self.ends, self.offset, word=self.word)
+        return attrs.evolve(found, op=op)
+
+
+@attrs.frozen
+class SlidingTwoStacks(_InStacks[K, V, R, A]):
     """A queue of panes as two stacks, for any aggregate. Each key and marker costs three times ``combine`` on average,
     whatever the number of panes.
 
     The first stack has the old panes, each as the aggregate of all panes from there on. The second has the new ones, beside their
     aggregate. When the first is empty, the second is turned over on it, and that marker costs ``panes`` times ``combine``.
     """
-
-    _in_python = "keeps its panes in a list of any length"
-
-    def initial_state(self) -> TwoStacks[A]:
-        return stack_of((self.identity(),) * self.panes), None, self.identity()
 
     def update_state(self, state: TwoStacks[A], agg: tuple[int, A]) -> TwoStacks[A]:
         old, new, total = state
@@ -170,14 +180,9 @@ class SlidingTwoStacks(_Windows[K, V, R, TwoStacks[A], A]):
 
 
 @attrs.frozen
-class SlidingSubtracting(_Windows[K, V, R, TwoStacks[A], A]):
+class SlidingSubtracting(_InStacks[K, V, R, A]):
     """For an :class:`Invertible` aggregate: each key and marker costs one ``combine`` and one ``subtract``. The state is a queue
     of the panes, as in :class:`SlidingTwoStacks`, and the aggregate of all of them."""
-
-    _in_python = "keeps its panes in a list of any length"
-
-    def initial_state(self) -> TwoStacks[A]:
-        return stack_of((self.identity(),) * self.panes), None, self.identity()
 
     def update_state(self, state: TwoStacks[A], agg: tuple[int, A]) -> TwoStacks[A]:
         old, new, total = state

@@ -28,7 +28,7 @@ from tracetypes.compiler.columns.batches import (
     schema_of_rows,
     to_bytes,
 )
-from tracetypes.compiler.columns.column import concat
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.runtime.stateless import exact_array, exactly

@@ -99,11 +99,11 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
         return ticks(self, codes, times + 1)
 
     def forgetful(self: Any, left: Any, right: Any, number: int) -> Any:
-        left, right = (attrs.evolve(one, gone=np.zeros_like(one.gone)) for one in (left, right))
+        left, right = (attrs.evolve(one, removal=np.zeros_like(one.removal)) for one in (left, right))
         return states(self, left, right, number)
 
     def all_alone(side: Any) -> Any:
-        return lone(attrs.evolve(side, paired=np.zeros_like(side.paired)))
+        return lone(attrs.evolve(side, has_partner=np.zeros_like(side.has_partner)))
 
     twins: list[tuple[str, Any, str, Any]] = [
         ("inner", kernel.Ticks, "find", one_too_few),

@@ -154,7 +154,7 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
     twins: list[tuple[str, Any, str, Any]] = [
         ("plain", latest_join, "_chosen", of_the_one_before),
         ("plain", LatestJoin, "_states", forgetful),
-        ("left", LatestJoin, "_gone", lambda self, right: None),
+        ("left", LatestJoin, "_deletes", lambda self, right: None),
     ]
     for join, owner, name, broken in twins:
         with monkeypatch.context() as patch:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from examples.yahoo_data import START
 from tests.local.test_code_is_used import run_yahoo
 from tracetypes.compiler.columns import evaluation
-from tracetypes.compiler.columns.column import Column, concat_column, full_values, take_column
+from tracetypes.compiler.columns.column import Column, full_values, take_column
+from tracetypes.compiler.columns.concatenation import concat_column
 from tracetypes.compiler.columns.pending_take import PendingTake
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Emission, Input, Leaf
 from tracetypes.compiler.tracing.operations import basic

@@ -41,10 +41,10 @@ from tests.expressions import (
 )
 from tests.strategies import some
 from tracetypes import UNIT, ExactSum, Unit
-from tracetypes.compiler.columns import column as vector
 from tracetypes.compiler.columns import evaluation, operations
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
@@ -521,7 +521,7 @@ def test_records_there_and_back(values: list[Outer]) -> None:
     assert from_array(schema, to_arrow(schema, columns, len(values))) == values
     chunked = pa.chunked_array([array(schema, values), array(schema, OUTERS)])
     assert values_of(from_arrow(schema, chunked), len(values) + len(OUTERS)) == [*values, *OUTERS]
-    twice = vector.concat([(columns, len(values)), (from_arrow(schema, array(schema, OUTERS)), len(OUTERS))])
+    twice = concat([(columns, len(values)), (from_arrow(schema, array(schema, OUTERS)), len(OUTERS))])
     assert values_of(twice, len(values) + len(OUTERS)) == [*values, *OUTERS]
 
 

@@ -19,12 +19,12 @@ __all__ = ["TracedNear", "near_in"]
 
 @attrs.frozen(eq=False)
 class TracedNear(JoinForm):
-    """An interval join. ``waits``: how long (microseconds) left and right items may still find a partner. ``held``: the kinds of
-    the lists in which these are held."""
+    """An interval join. ``waits``: how long (microseconds) left and right items may still find a partner. ``lists``: the kinds of
+    the lists in which these wait."""
 
     waits: tuple[int, int]
     how: str
-    held: tuple[ListOf, ListOf]
+    lists: tuple[ListOf, ListOf]
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -49,8 +49,8 @@ def near_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Near[Any], takes: Strea
         raise Untraceable("has an interval of more than 70,000 years")
     if not _gives(gives.value, its, value_in(left), value_in(right)):
         raise Untraceable("emits values of another type than those that it takes")
-    held = _held(its, left), ListOf(Integer(), False) if its.how in ("semi", "anti") else _held(its, right)
-    places: Any = tuple(enumerate(held))
+    lists = _list_of(its, left), ListOf(Integer(), False) if its.how in ("semi", "anti") else _list_of(its, right)
+    places: Any = tuple(enumerate(lists))
     return TracedNear(
         state=Record(tuple, places),
         initial=op.initial_state(),
@@ -65,11 +65,11 @@ def near_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Near[Any], takes: Strea
         times=(time_in(its.time, left), time_in(its.time, right)),
         waits=(its.after, its.before),
         how=its.how,
-        held=held,
+        lists=lists,
     )
 
 
-def _held(its: Near[Any], side: Record) -> ListOf:
+def _list_of(its: Near[Any], side: Record) -> ListOf:
     parts: Any = (("time", Integer()), ("value", value_in(side)), ("paired", Boolean()))
     places: Any = tuple(enumerate(part for _, part in parts[:2]))
     return ListOf(Record(its.holds, places if its.holds is tuple else parts), False)

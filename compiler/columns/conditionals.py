@@ -10,15 +10,8 @@ import pyarrow.compute as pc
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
-from tracetypes.compiler.columns.column import (
-    ZERO,
-    Column,
-    bare_kind,
-    constant,
-    either_mask,
-    merged_columns,
-    take_column,
-)
+from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, constant, either_mask, take_column
+from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.tracing.expr import Const, Exact, Kind
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, String, Timestamp
 

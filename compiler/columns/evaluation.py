@@ -15,11 +15,8 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.columns.code_of_trees import code_of, learn, plain_result
-from tracetypes.compiler.columns.column import (
-    Column,
-    Columns,
-    merged_columns,
-)
+from tracetypes.compiler.columns.column import Column, Columns
+from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.expressions import Rows, Run
 from tracetypes.compiler.columns.turns import Reached, Turns, in_order, turns_of
 from tracetypes.compiler.tracing.expr import (

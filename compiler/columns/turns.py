@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import numpy as np
 
-from tracetypes.compiler.columns.column import INTEGER, Column, Columns, full_values, merged_columns
+from tracetypes.compiler.columns.column import INTEGER, Column, Columns, full_values
+from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.expressions import Rows
 from tracetypes.compiler.tracing.expr import Input, Leaf
 from tracetypes.records import Integer

@@ -11,8 +11,15 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import attrs
+import numpy as np
 
-__all__ = ["Outcome", "alike", "all_alike", "outcome"]
+from tracetypes.compiler.columns.column import take
+from tracetypes.compiler.columns.conversion import values_of
+from tracetypes.compiler.columns.evaluation import Emissions
+from tracetypes.compiler.runtime.stateless import conforming_emit
+from tracetypes.trace import StreamType
+
+__all__ = ["Outcome", "PythonEmissions", "alike", "all_alike", "emissions_by_row", "outcome"]
 
 Outcome: TypeAlias = tuple[str | None, Any]
 """What Python raised, else what it answered."""
@@ -77,3 +84,37 @@ def _fields(cls: Any) -> tuple[str, ...] | None:
         return tuple(one.name for one in attrs.fields(cls))
     fields = getattr(cls, "__dataclass_fields__", None)
     return None if fields is None else tuple(fields)
+
+
+class PythonEmissions:
+    """What an operator emits in Python, fitted to its stream."""
+
+    def __init__(self, op: object, stream: StreamType) -> None:
+        self._items: list[tuple[Any, Any]] = []
+        self._emit = conforming_emit(op, stream, lambda key, value: self._items.append((key, value)))
+
+    def of(self, method: Callable[..., None], *args: Any) -> Outcome:
+        """What a method of it raises, else what it emits."""
+        self._items = []
+        raised, _ = outcome(method, *args, self._emit)
+        return raised, self._items
+
+
+def emissions_by_row(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
+    """What was emitted for each of some rows, in order."""
+    emissions: list[list[Any]] = [[] for _ in range(len(rows))]
+    for one in emitted:
+        at = list(range(len(rows)))
+        if one.rows is None:
+            selected = rows
+        else:
+            # A row may have emitted several times in one column (those that Spark computed).
+            first, behind = np.searchsorted(one.rows, rows), np.searchsorted(one.rows, rows, "right")
+            ranges = enumerate(map(range, first.tolist(), behind.tolist()))
+            places = [(number, place) for number, some in ranges for place in some]
+            at, selected = [number for number, _ in places], np.array([place for _, place in places], np.int64)
+        if len(selected):
+            keys, values = values_of(take(one.key, selected), len(selected)), values_of(take(one.value, selected), len(selected))
+            for place, key, value in zip(at, keys, values, strict=True):
+                emissions[place].append((key, value))
+    return emissions

@@ -14,8 +14,9 @@ from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.plan.plan import Step
+from tracetypes.compiler.runtime.answers import PythonEmissions, emissions_by_row
 from tracetypes.compiler.runtime.flows import KeyedFlow
-from tracetypes.compiler.runtime.verification import PythonEmissions, Verifier, emissions_by_row
+from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.markers import Marker
 from tracetypes.templates import OpKeyedUnordered
 
@@ -39,12 +40,12 @@ class ClosingCheck:
         """Compare what some keys have emitted at the end of a block. Raises :class:`Difference`."""
         if self.watch is not None and self.watch.asks:
             return
-        picked = self.verifier.pick(f"{self.name} block", groups.number)
-        if picked is None:
+        sample = self.verifier.pick(f"{self.name} block", groups.number)
+        if sample is None:
             return
         with self.verifier.timed():
-            picked = picked[groups.sizes[picked] <= MOST]
-            for group, traced in zip(picked.tolist(), emissions_by_row(emissions, picked), strict=True):
+            sample = sample[groups.sizes[sample] <= MOST]
+            for group, traced in zip(sample.tolist(), emissions_by_row(emissions, sample), strict=True):
                 rows = np.flatnonzero(groups.of_row == group)
                 values, (key,) = values_of(take(flow.value, rows), len(rows)), values_of(take(flow.key, rows[:1]), 1)
                 self._one(key, values, int(ends[rows[0]]), traced)

@@ -19,7 +19,8 @@ from tracetypes.compiler.analysis.monoids import leaves
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, inputs_of, scalar_at, take, take_column
+from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, scalar_at, take, take_column
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.evaluation import Emissions, evaluate, return_values, run
 from tracetypes.compiler.columns.groups import groups_of

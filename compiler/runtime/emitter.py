@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
-from tracetypes.compiler.columns.column import concat
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
 from tracetypes.compiler.columns.ordering import Runs, array_of_runs
 from tracetypes.compiler.plan.facts import emits_at_markers

@@ -14,7 +14,8 @@ import numpy as np
 
 from tracetypes.compiler.analysis.joins import value_in
 from tracetypes.compiler.analysis.near import TracedNear
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, take, taken_later
+from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, take, taken_later
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.members import Member
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.join_sides import bounded, mask_of, none_of, sides_of, times_of, value_of
@@ -34,18 +35,18 @@ RIGHT: Final = 1
 @attrs.frozen(eq=False)
 class Side:
     """The items of a side by key (``codes``), then by time, then as they came. ``ends``: of the blocks in which they came,
-    ``places``: their places among all items that come, -1 for those that were held. ``gone``: the marker that removes each.
-    ``rows``: where each lies in ``values``; None if only times are held. All int64. ``paired``: which have had a partner (bool);
-    None if nobody asks."""
+    ``places``: their places among all items that come, -1 for those that were held. ``removal``: the marker that removes each.
+    ``rows``: where each lies in ``values``; None if only times are held. All int64. ``has_partner``: which have had one
+    (bool); None if nobody asks."""
 
     codes: Any
     times: Any
     ends: Any
     places: Any
-    gone: Any
+    removal: Any
     rows: Any
     values: Columns | None
-    paired: Any
+    has_partner: Any
 
 
 @final
@@ -72,8 +73,8 @@ class IntervalJoin(OrderedKernel):
         states = state.states if len(rows) == state.count else take(state.states, rows)
         due = np.zeros(len(rows), np.bool_)
         for side in (LEFT, RIGHT):
-            lengths, held = self._held(side, states)
-            times, some = _times(held), np.flatnonzero(lengths)
+            lengths, waiting = self._waiting(side, states)
+            times, some = _times(waiting), np.flatnonzero(lengths)
             due[some] |= times[(np.cumsum(lengths) - lengths)[some]] + (self.join.waits[side] + 1) <= markers[-1]
         return due
 
@@ -87,53 +88,53 @@ class IntervalJoin(OrderedKernel):
         if self.join.alone:
             pairs = _first_of_each(pairs)
         for side, rows in ((left, pairs.left), (right, pairs.right)):
-            if side.paired is not None:
-                side.paired[rows] = True
+            if side.has_partner is not None:
+                side.has_partner[rows] = True
         return self._states(left, right, len(first)), self._emitted(items, pairs, left, right)
 
-    def _held(self, side: int, states: Columns) -> tuple[Any, Columns]:
+    def _waiting(self, side: int, states: Columns) -> tuple[Any, Columns]:
         """How many items of a side each key holds (int64), and these items."""
         assert isinstance(states, Struct)
         lists = states.parts[side]
         assert isinstance(lists, Column)
-        return list_parts(self.join.held[side], lists)
+        return list_parts(self.join.lists[side], lists)
 
     def _side(
         self, at: int, member: Member, items: OrderedItems, states: Columns, number: int, following: Following
     ) -> Side:
-        lengths, held = self._held(at, states)
+        lengths, waiting = self._waiting(at, states)
         old, new, some = np.repeat(np.arange(number), lengths), member.rows, value_of(member)
         count = len(old) + len(new)
-        times = np.concatenate([bounded(_times(held)), times_of(self.join.times[at], member)])
+        times = np.concatenate([bounded(_times(waiting)), times_of(self.join.times[at], member)])
         codes = np.concatenate([old, items.codes[new]])
         ends = np.concatenate([np.full(len(old), INT_MIN), items.ends[new]])
         places = np.concatenate([np.full(len(old), -1), new])
-        values, paired = None, None
-        if isinstance(held, Struct):
-            kept = held.parts[1]
-            assert kept is not None
-            values = concat([(kept, len(old)), (some, len(new))]) if len(old) else some
+        values, has_partner = None, None
+        if isinstance(waiting, Struct):
+            earlier_values = waiting.parts[1]
+            assert earlier_values is not None
+            values = concat([(earlier_values, len(old)), (some, len(new))]) if len(old) else some
         if any(self.join.outer) if not self.join.alone else at == LEFT:
-            paired = np.zeros(count, np.bool_)
-            if isinstance(held, Struct) and len(held.parts) > 2:
-                assert isinstance(held.parts[2], Column)
-                paired[: len(old)] = full_values(held.parts[2], len(old))
-        gone = following.of(np.maximum(times + (self.join.waits[at] + 1), ends))
+            has_partner = np.zeros(count, np.bool_)
+            if isinstance(waiting, Struct) and len(waiting.parts) > 2:
+                assert isinstance(waiting.parts[2], Column)
+                has_partner[: len(old)] = full_values(waiting.parts[2], len(old))
+        removal = following.of(np.maximum(times + (self.join.waits[at] + 1), ends))
         rows = np.arange(count)
         if not _ascending(codes, times, within=False):
             rows = np.argsort(codes, kind="stable")
             if not _ascending(codes[rows], times[rows]):
                 rows = np.lexsort((times, codes))
-            codes, times, ends, places, gone = (one[rows] for one in (codes, times, ends, places, gone))
-            paired = None if paired is None else paired[rows]
-        return Side(codes, times, ends, places, gone, rows, values, paired)
+            codes, times, ends, places, removal = (one[rows] for one in (codes, times, ends, places, removal))
+            has_partner = None if has_partner is None else has_partner[rows]
+        return Side(codes, times, ends, places, removal, rows, values, has_partner)
 
     # -------------------------------------------------------------------------------------------- emissions
 
     def _emitted(self, items: OrderedItems, pairs: Pairs, left: Side, right: Side) -> Emitted:
         if self.join.how == "anti":
             lone = _lone(left)
-            return Emitted(left.codes[lone], left.gone[lone], _values(left, lone))
+            return Emitted(left.codes[lone], left.removal[lone], _values(left, lone))
         codes, ends = items.codes[pairs.places], items.ends[pairs.places]
         if self.join.alone:
             return Emitted(codes, ends, _values(left, pairs.left))
@@ -142,7 +143,7 @@ class IntervalJoin(OrderedKernel):
             sides = zip((left, right), self.join.outer, strict=True)
             lone_left, lone_right = (_lone(side) if outer else np.zeros(0, np.int64) for side, outer in sides)
             codes = np.concatenate([codes, left.codes[lone_left], right.codes[lone_right]])
-            ends = np.concatenate([ends, left.gone[lone_left], right.gone[lone_right]])
+            ends = np.concatenate([ends, left.removal[lone_left], right.removal[lone_right]])
             lefts = np.concatenate([lefts, lone_left, np.full(len(lone_right), -1)])
             rights = np.concatenate([rights, np.full(len(lone_left), -1), lone_right])
             order = np.lexsort((ends, codes))
@@ -157,25 +158,25 @@ class IntervalJoin(OrderedKernel):
     def _states(self, left: Side, right: Side, number: int) -> Columns:
         """The states of keys when all has been taken."""
         lists = []
-        for kind, side in zip(self.join.held, (left, right), strict=True):
-            stays = side.gone == NEVER
-            if self.join.alone and side.paired is not None:
-                stays &= ~side.paired
+        for kind, side in zip(self.join.lists, (left, right), strict=True):
+            stays = side.removal == NEVER
+            if self.join.alone and side.has_partner is not None:
+                stays &= ~side.has_partner
             rows = np.flatnonzero(stays)
-            held: Columns = Column(Integer(), side.times[rows])
+            waiting: Columns = Column(Integer(), side.times[rows])
             if side.values is not None:
-                parts = [held, take(side.values, side.rows[rows])]
-                if side.paired is not None and not self.join.alone:
-                    parts.append(Column(Boolean(), side.paired[rows]))
+                parts = [waiting, take(side.values, side.rows[rows])]
+                if side.has_partner is not None and not self.join.alone:
+                    parts.append(Column(Boolean(), side.has_partner[rows]))
                 record: Any = kind.item
-                held = Struct(record.cls, () if record.cls is tuple else record.names, tuple(parts))
-            lists.append(list_column(kind, np.bincount(side.codes[rows], minlength=number), held))
+                waiting = Struct(record.cls, () if record.cls is tuple else record.names, tuple(parts))
+            lists.append(list_column(kind, np.bincount(side.codes[rows], minlength=number), waiting))
         return Struct(tuple, (), tuple(lists))
 
 
-def _times(held: Columns) -> Any:
-    """The times (int64) of items that are held."""
-    times = held.parts[0] if isinstance(held, Struct) else held
+def _times(waiting: Columns) -> Any:
+    """The times (int64) of items that wait for a partner."""
+    times = waiting.parts[0] if isinstance(waiting, Struct) else waiting
     assert isinstance(times, Column)
     return times.values
 
@@ -204,9 +205,9 @@ def _or_none(side: Side, rows: Any, kind: Any) -> Columns:
 
 def _lone(side: Side) -> Any:
     """The items (int64) that are removed without a partner, by key, then by marker, then by time."""
-    rows = np.flatnonzero(~side.paired & (side.gone < NEVER))
-    codes, gone = side.codes[rows], side.gone[rows]
-    return rows if _ascending(codes, gone) else rows[np.lexsort((gone, codes))]
+    rows = np.flatnonzero(~side.has_partner & (side.removal < NEVER))
+    codes, removal = side.codes[rows], side.removal[rows]
+    return rows if _ascending(codes, removal) else rows[np.lexsort((removal, codes))]
 
 
 # ------------------------------------------------------------------------------------------------------------ pairs
@@ -259,8 +260,8 @@ def _pairs(join: TracedNear, items: OrderedItems, is_left: Any, left: Side, righ
     some = np.flatnonzero(last > first)
     if in_order and len(some):
         others = first[some]
-        gone = np.where(is_left[some], _at(right.gone, others), _at(left.gone, others))
-        in_order = bool((gone >= items.ends[some]).all())
+        removal = np.where(is_left[some], _at(right.removal, others), _at(left.removal, others))
+        in_order = bool((removal >= items.ends[some]).all())
     if in_order and join.alone:
         _limit(items, is_left, first, last)
     return _expanded(items, is_left, spots, first, last, left, right, looks=not in_order)
@@ -272,18 +273,18 @@ def _at(values: Any, rows: Any) -> Any:
 
 
 def _in_order(items: OrderedItems, is_left: Any, left: Side, right: Side, spots: Any) -> bool:
-    """Do the items of each key come in the order of their times, behind those that are held?"""
+    """Do the items of each key come in the order of their times, behind those that wait?"""
     times = np.where(is_left, _at(left.times, spots), _at(right.times, spots))
     if not _ascending(items.codes, times):
         return False
     starts = np.flatnonzero(np.append(True, items.codes[1:] != items.codes[:-1])[: items.count])
     for side in (left, right):
-        held = np.flatnonzero(side.places < 0)
-        if len(held):
-            last = np.searchsorted(side.codes[held], items.codes[starts], "right") - 1
+        waiting = np.flatnonzero(side.places < 0)
+        if len(waiting):
+            last = np.searchsorted(side.codes[waiting], items.codes[starts], "right") - 1
             some = np.flatnonzero(last >= 0)
-            some = some[side.codes[held[last[some]]] == items.codes[starts[some]]]
-            if (side.times[held[last[some]]] > times[starts[some]]).any():
+            some = some[side.codes[waiting[last[some]]] == items.codes[starts[some]]]
+            if (side.times[waiting[last[some]]] > times[starts[some]]).any():
                 return False
     return True
 
@@ -292,8 +293,8 @@ def _come(other: Side, places: Any, count: int, codes: Any) -> Any:
     """Behind the last item (int64) of another side that comes before some places, in the order of all keys."""
     new = other.places >= 0
     earlier = np.concatenate([[0], np.cumsum(mask_of(other.places[new], count))])[places]
-    held = other.codes[~new]
-    return earlier + (np.searchsorted(held, codes, "right") if len(held) else 0)
+    waiting = other.codes[~new]
+    return earlier + (np.searchsorted(waiting, codes, "right") if len(waiting) else 0)
 
 
 def _limit(items: OrderedItems, is_left: Any, first: Any, last: Any) -> None:
@@ -316,8 +317,8 @@ def _expanded(
     if not looks:
         return pairs
     come = np.where(of_left, _at(right.places, others), _at(left.places, others))
-    gone = np.where(of_left, _at(right.gone, others), _at(left.gone, others))
-    keep = np.flatnonzero((come < places) & (gone >= items.ends[places]))
+    removal = np.where(of_left, _at(right.removal, others), _at(left.removal, others))
+    keep = np.flatnonzero((come < places) & (removal >= items.ends[places]))
     return Pairs(places[keep], pairs.left[keep], pairs.right[keep])
 
 

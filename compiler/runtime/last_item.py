@@ -12,7 +12,8 @@ import numpy as np
 
 from tracetypes.compiler.analysis.ordered import LastItem, Ordered
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.column import Column, Columns, concat, inputs_of, take, take_column, taken_later
+from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take, take_column, taken_later
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import evaluate
 from tracetypes.compiler.columns.sorting import stable_order
@@ -50,13 +51,13 @@ def at_once(
     before = np.arange(-1, items.count - 1)
     before[first] = items.count + np.arange(items.number)
     piece = _Pieces(last.emits, ordered.gives, items, whole, both, before).emitted
-    found: Parts = []
+    parts: Parts = []
     for start in range(0, items.count, PIECE):
-        found += piece(start, min(start + PIECE, items.count))
-    if not found:
+        parts += piece(start, min(start + PIECE, items.count))
+    if not parts:
         none = np.zeros(0, np.int64)
         return take(both, behind - 1), Emitted(none, none, _nothing(ordered))
-    codes, ends, values = zip(*found, strict=True)
+    codes, ends, values = zip(*parts, strict=True)
     emitted = Emitted(
         np.concatenate(codes),
         np.concatenate(ends),
@@ -89,16 +90,13 @@ class _Pieces:
         return [*self.emitted(start, middle), *self.emitted(middle, stop)]
 
     def _emitted(self, start: int, stop: int) -> Parts:
-        rows, known, states = (
-            np.arange(start, stop),
-            dict[Any, Column](),
-            taken_later(self.states, self.before[start:stop]),
-        )
+        rows, states = np.arange(start, stop), taken_later(self.states, self.before[start:stop])
+        columns = dict[Any, Column]()
 
         def rest(leaf: Input) -> Column:
-            if leaf.path not in known:
-                known[leaf.path] = take_column(self.inputs(leaf), rows)
-            return known[leaf.path]
+            if leaf.path not in columns:
+                columns[leaf.path] = take_column(self.inputs(leaf), rows)
+            return columns[leaf.path]
 
         parts: list[tuple[Any, Columns]] = []
         for some, ran in evaluated(self.tree, states, rest, len(rows)):

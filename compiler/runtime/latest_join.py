@@ -13,7 +13,8 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.latest import TracedLatest
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, take, taken_later
+from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, take, taken_later
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.members import Member
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.join_sides import bounded, mask_of, none_of, present_of, sides_of, times_of, value_of
@@ -40,17 +41,17 @@ class Known:
 @attrs.frozen(eq=False)
 class Rights:
     """The right items: their keys and the ends of their blocks, their times, and ``newest``: of each the row of the newest among
-    those of its key so far (all int64). ``gone``: which of them remove what is known (bool); None for none."""
+    those of its key so far (all int64). ``deletes``: which of them remove what is known (bool); None for none."""
 
     codes: Any
     ends: Any
     times: Any
     newest: Any
-    gone: Any
+    deletes: Any
 
     def remove(self, partner: Any, own: Any) -> Any:
         """Where a right item that was chosen removes what is known (bool)."""
-        return np.zeros(len(own), np.bool_) if self.gone is None or not len(self.gone) else own & self.gone[partner]
+        return np.zeros(len(own), np.bool_) if self.deletes is None or not len(self.deletes) else own & self.deletes[partner]
 
 
 @final
@@ -106,9 +107,9 @@ class LatestJoin(OrderedKernel):
             ranks[order] = newest
             base = codes * count
             newest = order[np.maximum.accumulate(base + ranks) - base]
-        return Rights(codes, ends, times, newest, self._gone(right))
+        return Rights(codes, ends, times, newest, self._deletes(right))
 
-    def _gone(self, right: Member) -> Any:
+    def _deletes(self, right: Member) -> Any:
         """Which right items remove what is known (bool); None for none."""
         if self.join.deleted is None or not len(right.rows):
             return None

@@ -12,7 +12,8 @@ import pyarrow as pa
 from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Columns, inputs_of, merged_columns, taken_later
+from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
+from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.members import members_of

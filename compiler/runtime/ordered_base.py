@@ -15,7 +15,8 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
-from tracetypes.compiler.columns.column import Column, Columns, concat, inputs_of, take, take_column, taken_later
+from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take, take_column, taken_later
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.evaluation import Ran, run
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems

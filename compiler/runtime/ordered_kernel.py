@@ -23,13 +23,13 @@ from tracetypes.compiler.columns.column import (
     Column,
     Columns,
     Struct,
-    concat,
     full_values,
     inputs_of,
     take,
     take_column,
     taken_later,
 )
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.machine.code import available
 from tracetypes.compiler.columns.machine.compilation import compilation

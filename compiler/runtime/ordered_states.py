@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array, arrow_type
-from tracetypes.compiler.columns.column import Column, Columns, Struct, concat, full_values, merged_columns, take
+from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, take
+from tracetypes.compiler.columns.concatenation import concat, merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.groups import groups_of

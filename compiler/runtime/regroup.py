@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.canonical import stable_hash
-from tracetypes.compiler.columns.column import Columns, concat, take, take_column
+from tracetypes.compiler.columns.column import Columns, take, take_column
+from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import to_arrow
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime.blocks import folded_by

@@ -122,9 +122,9 @@ class Reads:
                             turns.add(emission.turn.path)
                             pending += (emission.start, emission.stop, emission.step, emission.body)
                         else:
-                            passed = (emission.value,) if emission.key is None else (emission.key, emission.value)
-                            pending += passed
-                            wholes += passed
+                            values = (emission.value,) if emission.key is None else (emission.key, emission.value)
+                            pending += values
+                            wholes += values
                     if (result := getattr(one, "result", None)) is not None:
                         pending.append(result)
                         wholes.append(result)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.column import Column, concat_column, take_column
+from tracetypes.compiler.columns.column import Column, take_column
+from tracetypes.compiler.columns.concatenation import concat_column
 from tracetypes.compiler.columns.conversion import column_from_arrow
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.pending_take import array_of

@@ -26,27 +26,26 @@ from tracetypes.canonical import mix
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.columns.column import Column, Columns, take, take_column
+from tracetypes.compiler.columns.column import Column, Columns, bare_kind, take, take_column
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.columns.evaluation import Emissions
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.columns.runs import Numbers, array_of_numbers
 from tracetypes.compiler.plan.in_python import names_of
 from tracetypes.compiler.plan.plan import FromSource, Plan, Stage, StatelessStep, Step
-from tracetypes.compiler.runtime.answers import Outcome, alike, all_alike, outcome
+from tracetypes.compiler.runtime.answers import Outcome, PythonEmissions, alike, all_alike, emissions_by_row, outcome
 from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.column_states import ClosedKeys
 from tracetypes.compiler.runtime.flows import Flow, Inputs, Seen
 from tracetypes.compiler.runtime.messages import Difference, Message, Verified
 from tracetypes.compiler.runtime.partial_aggregation import SeenSums, objects, reduce_part
 from tracetypes.compiler.runtime.sampled_arguments import UNSEEN, Reads
-from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.runtime.watch import DEAR, ROWS, Watch
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import key_conformer
 from tracetypes.markers import Marker
 from tracetypes.nodes import Apply, Sort
-from tracetypes.records import Float, Optional, Schema
+from tracetypes.records import Float, Schema
 from tracetypes.silence import periods_in
 from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered
 from tracetypes.trace import StreamType
@@ -57,9 +56,7 @@ __all__ = [
     "COMBINED",
     "FIRST",
     "TOGETHER",
-    "PythonEmissions",
     "Verifier",
-    "emissions_by_row",
     "verified",
 ]
 
@@ -391,7 +388,7 @@ class Verifier:
         traced = objects(monoid, [take_column(column, both) for column in lifted], count)
         aggs = [outcome(op.lift, key, value) for key, value in zip(keys, values, strict=True)]
         self.compare_all(name, "lift", traced, aggs, sample.shown)
-        inexact = any(part.reduction == "sum" and _bare(part.kind) == Float() for part in monoid.parts)
+        inexact = any(part.reduction == "sum" and bare_kind(part.kind) == Float() for part in monoid.parts)
 
         def combine(some: Sequence[int]) -> Any:
             agg = op.identity()
@@ -465,48 +462,7 @@ class Verifier:
         raise Difference(name, method, arguments()[:SHOWN], repr(traced)[:SHOWN], (raised or repr(answer))[:SHOWN])
 
 
-# ------------------------------------------------------------------------------------------------------ answers
-
-
-class PythonEmissions:
-    """What an operator emits in Python, fitted to its stream."""
-
-    def __init__(self, op: object, stream: StreamType) -> None:
-        self._items: list[tuple[Any, Any]] = []
-        self._emit = conforming_emit(op, stream, lambda key, value: self._items.append((key, value)))
-
-    def of(self, method: Callable[..., None], *args: Any) -> Outcome:
-        """What a method of it raises, else what it emits."""
-        self._items = []
-        raised, _ = outcome(method, *args, self._emit)
-        return raised, self._items
-
-
 def _mates(groups: Groups, row: int) -> Any:
     """int64: rows near a row that are of its block and key."""
     near = max(row - NEAR, 0)
     return (groups.of_row[near : row + NEAR] == groups.of_row[row]).nonzero()[0][:GROUP] + near
-
-
-def emissions_by_row(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:
-    """What was emitted for each of some rows, in order."""
-    emissions: list[list[Any]] = [[] for _ in range(len(rows))]
-    for one in emitted:
-        at = list(range(len(rows)))
-        if one.rows is None:
-            selected = rows
-        else:
-            # A row may have emitted several times in one column (those that Spark computed).
-            first, behind = np.searchsorted(one.rows, rows), np.searchsorted(one.rows, rows, "right")
-            ranges = enumerate(map(range, first.tolist(), behind.tolist()))
-            places = [(number, place) for number, some in ranges for place in some]
-            at, selected = [number for number, _ in places], np.array([place for _, place in places], np.int64)
-        if len(selected):
-            keys, values = values_of(take(one.key, selected), len(selected)), values_of(take(one.value, selected), len(selected))
-            for place, key, value in zip(at, keys, values, strict=True):
-                emissions[place].append((key, value))
-    return emissions
-
-
-def _bare(kind: Any) -> Any:
-    return kind.item if isinstance(kind, Optional) else kind
