@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tests.strategies import some
 from tracetypes import Dataflow, U, every, interpret_rows
 from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.plan.planner import plan
@@ -114,7 +115,7 @@ def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: 
     plans = compiled(name)
     assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedLatest)
 
-    @settings(deadline=None, max_examples=25)
+    @settings(deadline=None, max_examples=some(25))
     @given(st.lists(TRADES, max_size=25), st.lists(QUOTES, max_size=25), st.integers(0, 1000), st.booleans())
     def one_run(left: list[Trade], right: list[Quote], seed: int, changing: bool) -> None:
         assert answers_differ(plans, {"left": left, "right": right}, seed, changing=changing) is None

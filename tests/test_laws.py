@@ -1256,7 +1256,7 @@ TIMES = st.tuples(st.sampled_from("ab"), st.integers(0, 30))
 
 
 def timer(gap: int, lasting: Linger, due_in: int) -> None:
-    check_laws(Timer(gap, lasting, due_in), items=TIMES, time=lambda value: value, max_examples=150)
+    check_laws(Timer(gap, lasting, due_in), items=TIMES, time=lambda value: value, max_examples=70)
 
 
 @pytest.mark.parametrize("due_in", [0, 6, 7])
@@ -1294,7 +1294,7 @@ class Late(Timer):
 
 
 def test_an_operator_that_says_when_it_emits() -> None:
-    check_laws(Late(7, dt.timedelta(seconds=7), 7), items=TIMES, time=lambda value: value, max_examples=150)
+    check_laws(Late(7, dt.timedelta(seconds=7), 7), items=TIMES, time=lambda value: value, max_examples=70)
     for op in (Late(7, dt.timedelta(seconds=7), 10), Late(7, 12, 7, True)):
         (law,) = [law for law in laws(op, items=TIMES) if law.name == "due"]
         with pytest.raises((LawBroken, OperatorFailed), match=r"TT314 Late.*next_emission"):

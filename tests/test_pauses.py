@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests import test_gates as gates
 from tests.graphs import Case, cases
+from tests.strategies import some
 from tracetypes import (
     Dataflow,
     Item,
@@ -195,7 +196,7 @@ def readings(draw: st.DrawFn) -> list[Reading]:
 
 
 @pytest.mark.parametrize("name", FLOWS)
-@settings(max_examples=8)
+@settings(max_examples=some(8))
 @given(readings(), readings(), st.integers(0, 2**16))
 def test_pauses_of_the_library(name: str, left: list[Reading], right: list[Reading], seed: int) -> None:
     flow, sources = flow_of(name)
@@ -235,7 +236,7 @@ def test_a_billion_markers_are_visited_a_few_times(name: str, monkeypatch: pytes
     assert len(visits) < 200
 
 
-@settings(max_examples=8)
+@settings(max_examples=some(8))
 @given(readings(), readings(), st.integers(0, 2**16))
 def test_an_operator_that_declares_nothing_runs_at_each_marker(a: list[Reading], b: list[Reading], seed: int) -> None:
     flow = Dataflow("turning")
@@ -301,7 +302,7 @@ def test_blocks_between_pauses_are_not_passed(monkeypatch: pytest.MonkeyPatch) -
 # ------------------------------------------------------------------------------------------------- gates
 
 
-@settings(max_examples=25)
+@settings(max_examples=some(25))
 @given(gates.FLOWS, gates.ROWS, st.sampled_from([1, 3, 20, 90]), st.booleans(), st.integers(0, 2**16))
 def test_pauses_of_gates(case: gates.Latest, rows: list[Any], apart: int, drain: bool, seed: int) -> None:
     """Gates decide a pause at once where their bounds allow it."""

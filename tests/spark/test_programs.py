@@ -102,7 +102,7 @@ def run(spark: SparkSession, count: int, depth: int, request: pytest.FixtureRequ
 
 
 def test_programs_on_catalyst(spark: SparkSession, request: pytest.FixtureRequest) -> None:
-    tally = run(spark, EACH, 2, request)
+    tally = run(spark, EACH // 2, 2, request)
     assert tally.traced >= 0.6 * tally.programs, tally.refused.most_common(20)
     assert tally.answered >= 0.8 * tally.rows
 
