@@ -45,7 +45,7 @@ from tracetypes.compiler.columns import evaluation, operations
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.concatenation import concat
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow, values_of
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums, exact_group_sums
 from tracetypes.compiler.tracing import expr as meaning
@@ -439,11 +439,11 @@ def test_dictionaries_without_entries() -> None:
 def test_text_goes_out_as_it_is_held() -> None:
     column = coded_text(["a", "b", "a"], ["b", "a"])(given(STRING))
     assert to_arrow(STRING, column, 3).equals(pa.array(["a", "b", "a"]))
-    kept = to_coded_arrow(STRING, column, 3)
+    kept = to_arrow(STRING, column, 3, coded=True)
     assert (kept.indices.to_pylist(), kept.dictionary.to_pylist()) == ([1, 0, 1], ["b", "a"])
     missing = coded_text(["a", None], ["a"])(given(STRING))
     with pytest.raises(Undefined):
-        to_coded_arrow(STRING, missing, 2)
+        to_arrow(STRING, missing, 2, coded=True)
 
 
 def test_conditions_see_only_the_rows_that_come_to_them() -> None:

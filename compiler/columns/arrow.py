@@ -50,7 +50,6 @@ __all__ = [
     "in_one_piece",
     "signed",
     "type_in_files",
-    "without_dictionaries",
 ]
 
 
@@ -118,14 +117,6 @@ def signed(kind: Any) -> Any:
 def in_one_piece(column: Any) -> Any:
     """A ``pyarrow.ChunkedArray`` as an array. (``combine_chunks`` copies a single chunk, too.)"""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def without_dictionaries(batch: Any) -> Any:
-    """A record batch whose columns are not dictionary-encoded."""
-    if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
-        return batch
-    columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def array(schema: Schema, values: Sequence[Any]) -> Any:

@@ -39,7 +39,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["column_from_arrow", "from_arrow", "python_values", "to_arrow", "to_coded_arrow", "values_of"]
+__all__ = ["column_from_arrow", "from_arrow", "python_values", "to_arrow", "values_of"]
 
 
 def from_arrow(schema: Schema, array: Any) -> Columns:
@@ -120,9 +120,10 @@ def _as(array: Any, type_: Any) -> Any:
     return array if array.type == type_ else array.cast(type_)
 
 
-def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
+def to_arrow(schema: Schema, columns: Columns, count: int, *, coded: bool = False) -> Any:
     """The Arrow array of ``columns.arrow_type(schema)``, ``count`` rows. Integers become floats if the schema is float,
-    as in ``conformer``. Raises ``Undefined`` if a value does not fit the schema."""
+    as in ``conformer``. ``coded``: text that is dictionary-encoded stays so, in records, too. Raises ``Undefined`` if a value
+    does not fit the schema."""
     optional = isinstance(schema, Optional)
     if isinstance(schema, Optional):
         schema = schema.item
@@ -130,7 +131,7 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
         raise Undefined(int(np.argmin(columns.valid)))
     missing = None if columns.valid is None else pa.array(~columns.valid)
     if isinstance(columns, Struct):
-        return _struct_to_arrow(schema, columns, count, missing)
+        return _struct_to_arrow(schema, columns, count, missing, coded)
     if columns.undefined is not None and columns.undefined.any():
         raise Undefined(int(np.argmax(columns.undefined)))
     if columns.kind is None:
@@ -148,6 +149,8 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
         return items
     if columns.kind != schema:
         raise Undefined(0)
+    if coded and isinstance(columns.storage, DictionaryEncoded):
+        return columns.storage.to_arrow(columns.valid)
     values = full_values(columns, count)
     match schema:
         case UnitValue():
@@ -163,22 +166,15 @@ def to_arrow(schema: Schema, columns: Columns, count: int) -> Any:
     return array if missing is None or not len(array) else pc.if_else(missing, pa.scalar(None, array.type), array)
 
 
-def to_coded_arrow(schema: Schema, columns: Columns, count: int) -> Any:
-    """:func:`to_arrow`, except that dictionary-encoded text becomes a dictionary array."""
-    if isinstance(columns, Struct) or not isinstance(columns.storage, DictionaryEncoded) or not isinstance(schema, _TEXT):
-        return to_arrow(schema, columns, count)
-    plain = columns.valid is None and columns.undefined is None and columns.kind == schema
-    return columns.storage.to_arrow() if plain else to_arrow(schema, columns, count)
-
-
-def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) -> Any:
+def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any, coded: bool) -> Any:
     kind = arrow_type(schema)
     match schema:
         case OneOf(members):
             if columns.cls not in [member.cls for member in members]:
                 raise Undefined(0)
             parts = [
-                to_arrow(m, columns, count) if m.cls is columns.cls else pa.nulls(count, arrow_type(m)) for m in members
+                to_arrow(m, columns, count, coded=coded) if m.cls is columns.cls else pa.nulls(count, arrow_type(m))
+                for m in members
             ]
         case Record(cls, fields):
             if columns.cls is not cls:
@@ -192,10 +188,11 @@ def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any) 
                 if columns.valid is not None:
                     # A row that is missing as a whole may be missing in its fields.
                     inner = inner if isinstance(inner, Optional | UnitValue) else Optional(inner)
-                parts.append(to_arrow(inner, part, count))
+                parts.append(to_arrow(inner, part, count, coded=coded))
         case _:
             raise Undefined(0)
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=missing)
+    typed = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=typed, mask=missing)
 
 
 def values_of(columns: Columns, count: int) -> list[Any]:

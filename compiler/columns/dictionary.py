@@ -47,9 +47,10 @@ class DictionaryEncoded:
             entries = pa.array([b""]).cast(entries.type)
         return cls(codes.to_numpy(), entries)
 
-    def to_arrow(self) -> Any:
-        """A column of text as a dictionary array."""
-        return pa.DictionaryArray.from_arrays(pa.array(self.codes), self.dictionary)
+    def to_arrow(self, valid: Any = None) -> Any:
+        """A column of text as a dictionary array. ``valid``: which rows are there (bool), None for all."""
+        codes = pa.array(self.codes.astype(np.int32, copy=False), mask=None if valid is None else ~valid)
+        return pa.DictionaryArray.from_arrays(codes, self.dictionary)
 
     @property
     def pays(self) -> bool:

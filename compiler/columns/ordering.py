@@ -346,7 +346,7 @@ def _float_order(values: Any) -> Any:
 def codes_of(schema: Schema, keys: Any) -> Any:
     """A number (int64) for each row of an Arrow array of keys, the same for equal keys."""
     try:
-        return groups_of(from_arrow(schema, keys), len(keys)).of_row
+        return groups_of(from_arrow(schema, keys), len(keys)).of_row.astype(np.int64, copy=False)
     except Undefined:
         return codes_of_objects(from_array(schema, keys))
 

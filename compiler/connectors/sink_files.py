@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files, without_dictionaries
+from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.columns.batches import END, POSITION
+from tracetypes.compiler.columns.coded_arrays import without_dictionaries
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
 from tracetypes.errors import RunError

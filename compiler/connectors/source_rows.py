@@ -16,7 +16,7 @@ from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import from_array, has_choices, has_gaps
 from tracetypes.compiler.columns.column import Column
 from tracetypes.compiler.columns.column import Columns as KeyColumns
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.connectors.fitted_columns import Conversion, Misfits
@@ -251,7 +251,7 @@ class Columns:
         if columns is not None:
             if isinstance(columns, Column) and type(array_of(columns.storage)) is np.ndarray:
                 return lambda: to_arrow(schema, columns, count)
-            array = to_coded_arrow(schema, columns, count)
+            array = to_arrow(schema, columns, count, coded=True)
             return lambda: array
         column = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
         if not isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):

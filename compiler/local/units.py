@@ -44,8 +44,8 @@ def aligned_barriers(barriers: Sequence[Mark]) -> Sent:
 def row_count(body: Any) -> int:
     """How many items, or aggregates of items, a message has."""
     match body:
-        case Items(batch=batch):
-            return int(batch.num_rows)
+        case Items(count=count):
+            return count
         case Aggregates(rows=rows):
             return len(rows)
         case Partials(keys=keys):

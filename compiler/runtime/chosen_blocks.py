@@ -97,7 +97,7 @@ class ChosenBlocks(FoldedBlocks):
 
     def take(self, arrived: Arrived, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        if isinstance(arrived, Items) and (self.state.tables or arrived.batch.num_rows >= limits.MANY):
+        if isinstance(arrived, Items) and (self.state.tables or arrived.count >= limits.MANY):
             count = self.tables.take(arrived, placing)
             first, *others = map(len, self.tables.ends)
             if sum(others) > max(first, FEWEST):

@@ -227,18 +227,15 @@ def mixed(x: Any) -> Any:
 
 
 def scatter(key: Schema, keys: Any, columns: Mapping[str, Any], key_groups: int) -> Iterator[tuple[int, Any]]:
-    """Rows by key group, each group as a record batch: ``key``, then the other columns. Text keys may be
-    dictionary-encoded; in the batches they are not."""
+    """Rows by key group, each group as a record batch: ``key``, then the other columns. Text may be dictionary-encoded, and stays
+    so."""
     if key_groups == 1:
-        plain = keys.dictionary_decode() if pa.types.is_dictionary(keys.type) else keys
-        if len(plain):
-            yield 0, pa.RecordBatch.from_arrays([plain, *columns.values()], names=["key", *columns])
+        if len(keys):
+            yield 0, pa.RecordBatch.from_arrays([keys, *columns.values()], names=["key", *columns])
         return
     groups = (hashes(key, keys) % np.uint64(key_groups)).astype(np.uint16)
     order = pa.array(np.argsort(groups, kind="stable"))
     placed = [column.take(order) for column in (keys, *columns.values())]
-    if pa.types.is_dictionary(placed[0].type):
-        placed[0] = placed[0].dictionary_decode()
     batch = pa.RecordBatch.from_arrays(placed, names=["key", *columns])
     starts = np.concatenate(([0], np.cumsum(np.bincount(groups, minlength=key_groups))))
     for group in range(key_groups):

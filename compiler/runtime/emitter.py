@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.concatenation import concat
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import Runs, array_of_runs
 from tracetypes.compiler.plan.facts import emits_at_markers
 from tracetypes.compiler.plan.plan import Link, Plan, Stage, StatelessStep, links
@@ -242,7 +242,7 @@ class ToSink(PathOutput):
         return places
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
-        keys = to_coded_arrow(self.stream.key, flow.key, flow.count)
+        keys = to_arrow(self.stream.key, flow.key, flow.count, coded=True)
         values = to_arrow(self.stream.value, flow.value, flow.count)
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import attrs
 
-from tracetypes.compiler.columns.arrow import without_dictionaries
+from tracetypes.compiler.columns.coded_arrays import without_dictionaries
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.silence import NO_SILENCE, Silence
 
@@ -74,12 +74,22 @@ def time_of(reached: Reached) -> int | None:
 @final
 @attrs.frozen(eq=False)
 class Items:
-    """Items of a link, from a piece of a source or (None) from elsewhere: a record batch of keys, values, ends of blocks, and
-    positions where the stage restores an order."""
+    """Items of a link, from a piece of a source or (None) from elsewhere. ``coded``: a record batch of keys, values, ends of
+    blocks, and positions where the stage restores an order; text may be dictionary-encoded."""
 
     link: int
     piece: Piece | None
-    batch: Any
+    coded: Any
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return int(self.coded.num_rows)
+
+    @property
+    def batch(self) -> Any:
+        """The record batch, without dictionaries."""
+        return without_dictionaries(self.coded)
 
 
 class AggregateRows(Protocol):

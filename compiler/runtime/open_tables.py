@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
+from tracetypes.compiler.columns.coded_arrays import concatenated, decoded, with_short_dictionaries
 from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
 from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -74,8 +75,9 @@ class Tables:
 
     def take(self, items: Items, placing: Placing) -> int:
         """Hold what has come; how many rows."""
-        ends = placing(items.batch.column("end").to_numpy())
-        self.state.tables.append((ends, items.batch.column("key"), items.batch.column("value")))
+        ends = placing(items.coded.column("end").to_numpy())
+        keys, values = (with_short_dictionaries(items.coded.column(name)) for name in ("key", "value"))
+        self.state.tables.append((ends, keys, values))
         return len(ends)
 
     def hold(self, batch: Batch) -> None:
@@ -105,7 +107,8 @@ class Tables:
             ready = ends <= last
             if not ready.all():
                 mask = pa.array(~ready)
-                self.state.tables.append((ends[~ready], keys.filter(mask), values.filter(mask)))
+                left = (with_short_dictionaries(one.filter(mask)) for one in (keys, values))
+                self.state.tables.append((ends[~ready], *left))
                 mask = pa.array(ready)
                 ends, keys, values = ends[ready], keys.filter(mask), values.filter(mask)
             if len(ends):
@@ -118,7 +121,7 @@ class Tables:
         if not ready:
             return None
         ends, keys, values = zip(*ready, strict=True)
-        return np.concatenate(ends), pa.concat_arrays(keys), pa.concat_arrays(values)
+        return np.concatenate(ends), concatenated(keys), concatenated(values)
 
 
 class TableBlocks(OpenBlocks):
@@ -204,7 +207,7 @@ class SortedBlocks(TableBlocks):
         rows = self.sorter.rows_of_columns([codes, ends], place.of(takes.value, values, len(ends)), values)
         codes, ends = codes[rows], ends[rows]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        names = from_arrow(takes.key, keys.take(pa.array(rows[starts])))
+        names = from_arrow(takes.key, decoded(keys.take(pa.array(rows[starts]))))
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
         return OrderedItems(names, len(starts), codes, ends, taken_later(values, rows), 1)
 

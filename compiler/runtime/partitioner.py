@@ -14,7 +14,7 @@ from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import Batch, rows, rows_of_columns
 from tracetypes.compiler.columns.column import Columns, take
-from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, to_coded_arrow
+from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.columns.runs import NumberRuns, Numbers, array_of_numbers
 from tracetypes.compiler.plan.facts import choices_of, column_monoid
@@ -99,8 +99,8 @@ class Partitioner:
                 rows = chosen_rows(self.choices, flow, ends, self.choosing)
                 flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends.take(rows)
         schema, count = self.stream.key, flow.count
-        keys = to_coded_arrow(schema, flow.key, count)
-        columns = {"value": to_arrow(self.stream.value, flow.value, count), "end": pa.array(array_of_numbers(ends))}
+        keys, values = (to_arrow(*one, count, coded=True) for one in ((schema, flow.key), (self.stream.value, flow.value)))
+        columns = {"value": values, "end": pa.array(array_of_numbers(ends))}
         if self.positioned:
             columns["position"] = pa.array(positions)
         yield from self.scattered(piece, keys, columns)

@@ -112,8 +112,8 @@ def encode(message: Message) -> MessageRow:
 
 def _encoded(body: Body) -> tuple[Kind, bytes, bytes]:
     match body:
-        case Items(link, piece, batch):
-            return Kind.ITEMS, _place(link, piece), to_bytes(batch)
+        case Items(link, piece) as items:
+            return Kind.ITEMS, _place(link, piece), to_bytes(items.batch)
         case Aggregates(link, piece, rows):
             return Kind.AGGREGATES, _place(link, piece), to_bytes(rows.to_arrow())
         case Partials(link, piece, keys, aggs, ends):
