@@ -22,6 +22,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.annotations import returned
+from tracetypes.summaries import Summary
 from tracetypes.templates import type_arguments
 
 __all__ = ["Aggregate", "Measured", "aggregate_of", "evaluate", "type_of", "types_of"]
@@ -57,6 +58,10 @@ class Aggregate(SelfDescribing, ABC, Generic[V, A, W]):
         """Which values it needs, if the result is the same without the others: see
         :meth:`tracetypes.OpKeyedUnordered.chooses`. Empty: it needs all."""
         return ()
+
+    def _summary(self) -> Summary[V] | None:
+        """What it computes of a bag of values, where columns can; None for all others."""
+        return None
 
     def fold(self, agg: A, values: Sequence[V]) -> A:
         """``combine(agg, lift(value))`` for one value after the other, for operators that have many values at once.

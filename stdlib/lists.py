@@ -13,6 +13,7 @@ from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import function_or_none, returned
 from tracetypes.stdlib.orders import order_of, place_of
 from tracetypes.stdlib.where import restrict
+from tracetypes.summaries import Listing, Summary
 
 __all__ = ["Bag", "Collect", "collect"]
 
@@ -82,6 +83,9 @@ class Collect(Aggregate[V, Bag, W], Generic[V, W]):
     def result(self, agg: Bag) -> W:
         values: Any = [value for _, _, value in agg.whole]
         return values  # type: ignore[no-any-return]
+
+    def _summary(self) -> Summary[V] | None:
+        return Summary((Listing(of=self.of, to=self.to, by=self.by),), itemgetter(0))
 
     def fold(self, agg: Bag, values: Sequence[V]) -> Bag:
         return agg | Bag((tuple([self.placed(value) for value in values]),)) if values else agg

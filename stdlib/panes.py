@@ -14,6 +14,7 @@ from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of
 from tracetypes.stdlib.windows import Windowed, typed, windowed
+from tracetypes.summaries import WholeBlock
 from tracetypes.templates import Coarser, Emit, OpKeyedUnordered
 
 __all__ = [
@@ -112,10 +113,19 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
             return
         count, agg = self.window(new_state)
         if count > 0:
-            result: Any = self.aggregate.result(agg)
-            if self.ends:
-                result = windowed(start, marker.micros, result)
-            emit(key, result)
+            self.emit_result(key, self.aggregate.result(agg), marker, emit)
+
+    def _whole_block(self) -> WholeBlock[V] | None:
+        if self.panes != self.slide:
+            return None
+        return WholeBlock(self.aggregate._summary(), self.emit_result, self.panes == 1 and self.period is None)
+
+    def emit_result(self, key: K, result: Any, marker: Marker, emit: Emit[K, R]) -> None:
+        """What is emitted of the result for a window."""
+        if self.ends:
+            start = marker.micros if self.period is None else marker.micros - self.panes * self.period
+            result = windowed(start, marker.micros, result)
+        emit(key, result)
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ from tracetypes.choices import Choice
 from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.signatures import KeyedOperator
+from tracetypes.summaries import WholeBlock
 from tracetypes.templates import Emit, OpKeyedUnordered
 
 __all__ = ["AggregatePerBlock", "Running", "Touched", "aggregate", "running"]
@@ -65,6 +66,13 @@ class AggregatePerBlock(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
 
     def update_state(self, state: Touched[A], agg: Touched[A]) -> Touched[A]:
         return agg
+
+    def _whole_block(self) -> WholeBlock[V] | None:
+        return WholeBlock(self.aggregate._summary(), self.emit_result, True)
+
+    def emit_result(self, key: K, result: W, marker: Marker, emit: Emit[K, W]) -> None:
+        """What is emitted of the result for a block."""
+        emit(key, result)
 
 
 @attrs.frozen

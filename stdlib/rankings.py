@@ -19,6 +19,7 @@ from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import order_of, place_of
 from tracetypes.stdlib.where import restrict, restrict_if_any
+from tracetypes.summaries import Ranking, Summary
 
 __all__ = ["First", "Last", "Placed", "Ranked", "Top", "first", "last", "top"]
 
@@ -182,6 +183,10 @@ class Top(Aggregate[V, tuple["Placed[V]", ...], list[V]], Generic[V]):
             return a
         return tuple(sorted(a + b, key=itemgetter(0, 1), reverse=True)[: self.k])
 
+    def _summary(self) -> Summary[V] | None:
+        (choice,) = self.chooses()
+        return Summary((Ranking(choice=choice),), itemgetter(0))
+
     def result(self, agg: tuple[Placed[V], ...]) -> list[V]:
         return [value for _, _, value in agg]
 
@@ -222,6 +227,10 @@ class TopRanked(Aggregate[V, tuple["Placed[V]", ...], list[Ranked[V]]], Generic[
 
     def chooses(self) -> tuple[Choice[V], ...]:
         return self.top.chooses()
+
+    def _summary(self) -> Summary[V] | None:
+        (choice,) = self.chooses()
+        return Summary((Ranking(choice=choice, ranked=Ranked),), itemgetter(0))
 
     def lift(self, value: V) -> tuple[Placed[V], ...]:
         return self.top.lift(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import attrs
@@ -17,6 +18,7 @@ from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.orders import hash_of, likeness_of
 from tracetypes.stdlib.sums import Real
 from tracetypes.stdlib.where import restrict, restrict_if_any
+from tracetypes.summaries import Distinct, Registers, Summary, ValuesOfRanks
 
 __all__ = ["approx_count_distinct", "count_distinct", "quantile", "quantiles"]
 
@@ -74,6 +76,9 @@ class CountDistinct(Measured[V, Members, int], Generic[V]):
     def combine(self, a: Members, b: Members) -> Members:
         return a | b
 
+    def _summary(self) -> Summary[V] | None:
+        return Summary((Distinct(of=self.of),), itemgetter(0))
+
     def result(self, agg: Members) -> int:
         return len(agg.whole)
 
@@ -112,10 +117,14 @@ class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V])
         return {}
 
     def lift(self, value: V) -> tuple[int, ...] | bytes:
-        hashed = hash_of(likeness_of(self.measure(value)))
+        return (self.register(self.measure(value)),)
+
+    def register(self, measured: Any) -> int:
+        """The register of what is measured, and its rank there."""
+        hashed = hash_of(likeness_of(measured))
         rest = hashed >> self.precision
         rank = 65 - self.precision - rest.bit_length()
-        return ((hashed & ((1 << self.precision) - 1)) << 6 | rank,)
+        return (hashed & ((1 << self.precision) - 1)) << 6 | rank
 
     def identity(self) -> tuple[int, ...] | bytes:
         return ()
@@ -146,9 +155,18 @@ class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V])
 
     def result(self, agg: tuple[int, ...] | bytes) -> int:
         registers = agg if isinstance(agg, bytes) else self._dense(bytearray(1 << self.precision), agg)
-        m, most = 1 << self.precision, 64 - self.precision
+        return self.estimate([registers.count(rank) for rank in range(66 - self.precision)])
+
+    def _summary(self) -> Summary[V] | None:
+        part: Registers[V] = Registers(
+            of=self.of, precision=self.precision, register=self.register, estimate=self.estimate
+        )
+        return Summary((part,), itemgetter(0))
+
+    def estimate(self, counts: Sequence[int]) -> int:
+        """The number of different values, from how many registers there are of each rank."""
         # Otmar Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6.
-        counts = [registers.count(rank) for rank in range(most + 2)]
+        m, most = 1 << self.precision, 64 - self.precision
         total = m * _tau(1 - counts[most + 1] / m)
         for rank in range(most, 0, -1):
             total = 0.5 * (total + counts[rank])
@@ -283,6 +301,10 @@ class _Sketch(Measured[V, Buckets, W], Generic[V, W]):
                 return self.middle(bucket)
         return math.nan
 
+    def _of_ranks(self, qs: tuple[float, ...], *, alone: bool) -> Summary[V]:
+        part = ValuesOfRanks[V](of=self.of, cuts=self.cuts, qs=qs, alone=alone, middle=self.middle)
+        return Summary((part,), itemgetter(0))
+
 
 @attrs.frozen
 class Quantile(_Sketch[V, float], Generic[V]):
@@ -292,6 +314,9 @@ class Quantile(_Sketch[V, float], Generic[V]):
     _in_python = "keeps a list of buckets of any length"
 
     q: float
+
+    def _summary(self) -> Summary[V] | None:
+        return self._of_ranks((self.q,), alone=True)
 
     def result(self, agg: Buckets) -> float:
         return self.at(agg, self.q)
@@ -305,6 +330,9 @@ class Quantiles(_Sketch[V, list[float]], Generic[V]):
     _in_python = "keeps a list of buckets of any length"
 
     qs: tuple[float, ...]
+
+    def _summary(self) -> Summary[V] | None:
+        return self._of_ranks(self.qs, alone=False)
 
     def result(self, agg: Buckets) -> list[float]:
         return [self.at(agg, q) for q in self.qs]

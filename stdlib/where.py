@@ -13,6 +13,7 @@ from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.aggregates import Aggregate, types_of
+from tracetypes.summaries import Summary
 
 __all__ = ["Where", "WhereIfAny", "restrict", "restrict_if_any"]
 
@@ -57,6 +58,9 @@ class Where(Aggregate[V, A, W]):
     def result(self, agg: A) -> W:
         return self.aggregate.result(agg)
 
+    def _summary(self) -> Summary[V] | None:
+        return _of_some(self.aggregate, self.where)
+
     def fold(self, agg: A, values: Sequence[V]) -> A:
         return self.aggregate.fold(agg, [value for value in values if self.where(value)])
 
@@ -98,6 +102,9 @@ class WhereIfAny(Aggregate[V, tuple[int, A], W | None], Generic[V, A, W]):
     def result(self, agg: tuple[int, A]) -> W | None:
         return chosen(agg[0] > 0, self.aggregate.result, agg[1], None)
 
+    def _summary(self) -> Summary[V] | None:
+        return _of_some(self.aggregate, self.where, if_any=True)
+
     def fold(self, agg: tuple[int, A], values: Sequence[V]) -> tuple[int, A]:
         some = [value for value in values if self.where(value)]
         return agg[0] + len(some), self.aggregate.fold(agg[1], some)
@@ -108,6 +115,16 @@ def _among(aggregate: Aggregate[V, Any, Any], where: Callable[[V], bool]) -> tup
     choices = aggregate.chooses()
     alone = all(choice.where is None for choice in choices)
     return tuple([attrs.evolve(choice, where=where) for choice in choices]) if alone else ()
+
+
+def _of_some(
+    aggregate: Aggregate[V, Any, Any], where: Callable[[V], bool], *, if_any: bool = False
+) -> Summary[V] | None:
+    """What an aggregate computes of some of the values."""
+    summary = aggregate._summary()
+    if summary is None or len(summary.parts) > 1 or summary.parts[0].where is not None:
+        return None
+    return Summary((attrs.evolve(summary.parts[0], where=where, if_any=if_any),), summary.result)
 
 
 def restrict(caller: str, aggregate: Aggregate[Any, Any, Any], where: Any, *, optional: bool = False) -> Any:

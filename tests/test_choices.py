@@ -23,10 +23,10 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import choosing
-from tracetypes.compiler.runtime.choosing import chosen_rows
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.messages import Items
 from tracetypes.compiler.runtime.stage import StageKernel
+from tracetypes.compiler.runtime.summaries import needed_rows
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import EdgeType
 from tracetypes.errors import LawBroken
@@ -123,7 +123,7 @@ def agree(name: str, rows: list[tuple[int, str, Reading]]) -> None:
     flow = KeyedFlow.of(
         from_arrow(STREAM.key, array(STREAM.key, keys)), from_arrow(STREAM.value, array(STREAM.value, values)), len(rows)
     )
-    found = Counter((ends[row], keys[row], whole(values[row])) for row in chosen_rows(traced, flow, np.array(ends)).tolist())
+    found = Counter((ends[row], keys[row], whole(values[row])) for row in needed_rows(traced, flow, np.array(ends)).tolist())
     for group in {(end, key) for end, key, _ in rows}:
         mine = [value for end, key, value in rows if (end, key) == group]
         wanted = Counter((*group, whole(mine[at])) for at in {at for one in CHOICES[name] for at in one.rows(mine, whole)})

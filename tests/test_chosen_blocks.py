@@ -1,4 +1,4 @@
-"""Windows that need one of their items, such as the last one: over columns they tell what the definition tells."""
+"""Windows that need one item, such as the last one, or keep many values: over columns they tell what the definition tells."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Stream, U, check, every, interpret_rows, stdlib
 from tracetypes.check import Checked
+from tracetypes.compiler.columns.column import take
 from tracetypes.compiler.plan.explain import keyed_runs
 from tracetypes.compiler.plan.facts import closing_of
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import choosing, chosen_blocks, limits
-from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, Closing
+from tracetypes.compiler.runtime import choosing, chosen_blocks, limits, summaries
+from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, WholeBlocks
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.trial.simulate import simulate
 
@@ -64,8 +65,37 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "largest bytes": lambda: ts.max(lambda r: r.raw, to=bytes),
     "largest text where": lambda: ts.max(lambda r: r.text, to=str, where=lambda r: r.n > 0),
     "last of fractions": lambda: ts.last(lambda r: 6 / r.n),
+    "collect": lambda: ts.collect(),
+    "collect of": lambda: ts.collect(lambda r: r.x, to=float, by=lambda r: (r.text, r.x)),
+    "collect of integers as floats": lambda: ts.collect(lambda r: r.n, to=float),
+    "collect of optional": lambda: ts.collect(lambda r: r.place, to=Place | None),
+    "collect of records": lambda: ts.collect(lambda r: Place(r.x, r.text), to=Place, by=lambda r: r.at),
+    "collect where": lambda: ts.collect(lambda r: r.many, to=tuple[int, ...], where=lambda r: r.n > 0),
+    "top": lambda: ts.top(2, lambda r: r.n),
+    "top of text": lambda: ts.top(3, lambda r: (r.text, r.x), where=lambda r: r.n > 0),
+    "top with ties": lambda: ts.top(2, lambda r: r.x, ties=True),
+    "top with ranks": lambda: ts.top(2, lambda r: r.n, ranks=True),
+    "top with ties and ranks": lambda: ts.top(2, lambda r: r.x, ties=True, ranks=True),
+    "first with ties": lambda: ts.first(lambda r: r.text, ties=True, where=lambda r: r.n > 0),
+    "distinct": lambda: ts.count_distinct(lambda r: r.x),
+    "distinct records": lambda: ts.count_distinct(
+        lambda r: Place(r.x, None if r.n > 0 else r.text), where=lambda r: r.n < 7
+    ),
+    "approximately distinct": lambda: ts.approx_count_distinct(lambda r: (r.text, r.x), precision=4),
+    "approximately distinct where": lambda: ts.approx_count_distinct(
+        lambda r: r.n, precision=4, where=lambda r: r.n > 0
+    ),
+    "quantile": lambda: ts.quantile(0.5, lambda r: r.x),
+    "quantile of integers": lambda: ts.quantile(0.9, lambda r: r.n, accuracy=0.003),
+    "quantile where": lambda: ts.quantile(0.2, lambda r: r.x, where=lambda r: r.n > 0),
+    "quantiles": lambda: ts.quantiles([0, 0.3, 1], lambda r: r.x + 1.0),
+    "quantiles where": lambda: ts.quantiles([0.5], lambda r: r.n, where=lambda r: r.x > 0.0),
+    "quantile of fractions": lambda: ts.quantile(0.5, lambda r: 6 / r.n),
 }
-"""Some values of the last one make it raise."""
+"""Some values of fractions make them raise."""
+
+EACH_BLOCK = frozenset({"first", "last where", "collect of", "top with ranks", "distinct", "approximately distinct", "quantiles"})
+"""Those of blocks as they come, not of windows."""
 
 READINGS = st.builds(
     Reading,
@@ -86,7 +116,9 @@ def flow_of(name: str, size: int = 10) -> Dataflow:
     source: Stream[Any] = flow.source(
         "in", U[str, Reading], key=lambda r: r.key, markers=every(seconds=5, time=lambda r: r.ts, delay=3)
     )
-    flow.sink("out", source.through(ts.tumbling(WINDOWS[name](), size=size, ends=True)))
+    each = name in EACH_BLOCK and size == 10
+    operator = ts.aggregate(WINDOWS[name]()) if each else ts.tumbling(WINDOWS[name](), size=size, ends=True)
+    flow.sink("out", source.through(operator))
     return flow
 
 
@@ -107,14 +139,14 @@ def items_are_dropped_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Few items are many here. Counts windows over columns."""
     counts = Counter[str]()
-    flows = Closing.flows
+    flows = WholeBlocks.flows
 
-    def counted(self: Closing, flow: Any, ends: Any) -> Any:
+    def counted(self: WholeBlocks, flow: Any, ends: Any) -> Any:
         out = flows(self, flow, ends)
         counts["windows"] += out.count
         return out
 
-    monkeypatch.setattr(Closing, "flows", counted)
+    monkeypatch.setattr(WholeBlocks, "flows", counted)
     monkeypatch.setattr(limits, "MANY", 1)
     return counts
 
@@ -132,7 +164,7 @@ def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: 
     assert closing_of(one.stages[-1]) is not None
     assert [run.native for run in keyed_runs(one.stages[-1])] == [True]
 
-    @settings(deadline=None, max_examples=25)
+    @settings(deadline=None, max_examples=8)
     @given(st.lists(READINGS, max_size=30), st.integers(0, 1000), st.booleans())
     def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
         expected = outcome_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])
@@ -170,17 +202,37 @@ def test_the_choice_of_another_item_is_found(columns: Counter[str], monkeypatch:
     def of_another_key(choice: Any, flow: Any, groups: Any) -> Any:
         return np.roll(right(choice, flow, groups), 1)
 
+    monkeypatch.setattr(chosen_blocks, "FEWEST", 1000)
     for broken in (first_row, of_another_key):
-        monkeypatch.setattr(chosen_blocks, "one_row_each", broken)
+        monkeypatch.setattr(summaries, "one_row_each", broken)
         with pytest.raises(Difference):
             simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
 
 
+@pytest.mark.parametrize("name", ["collect of", "top", "distinct records", "approximately distinct", "quantile"])
+def test_the_result_of_another_key_is_found(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampled check finds what is computed of the items of another block or key."""
+    _, one, _ = compiled(name)
+    rows, right = {"in": [r if r.key > "a" else attrs.evolve(r, x=9.0, text="") for r in tame(200)]}, summaries.results_of
+
+    def of_another(part: Any, flow: Any, groups: Any) -> Any:
+        return take(right(part, flow, groups), np.roll(np.arange(groups.number), 1))
+
+    simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
+    monkeypatch.setattr(chosen_blocks, "results_of", of_another)
+    with pytest.raises(Difference):
+        simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
+
+
 @pytest.mark.parametrize("fewest", [0, 10])
-def test_an_open_block_holds_an_item_a_key_however_long_it_is_open(
-    fewest: int, columns: Counter[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "each"), [("last", 1), ("top", 2), ("distinct", 5), ("approximately distinct", 15), ("quantile", 0)]
+)
+def test_an_open_block_holds_what_the_aggregate_keeps_however_long_it_is_open(
+    name: str, each: int, fewest: int, columns: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A window of a thousand seconds in 40 epochs: the tables of a key group have some rows for each of its keys."""
+    """A window of a thousand seconds in 40 epochs: the tables of a key group have some rows for each of its keys. A quantile
+    counts items: its tables become aggregates when they are larger than the first one."""
     monkeypatch.setattr(chosen_blocks, "FEWEST", fewest)
     most, take = Counter[int](), ChosenBlocks.take
 
@@ -191,12 +243,12 @@ def test_an_open_block_holds_an_item_a_key_however_long_it_is_open(
         return count
 
     monkeypatch.setattr(ChosenBlocks, "take", taken)
-    checked = check(flow_of("last", 1000))
+    checked = check(flow_of(name, 1000))
     rows = {"in": tame(800)}
     wanted = interpret_rows(checked, rows)[0]["out"]
     assert simulate(plan(checked, parallelism=2), rows, seed=5, steps=40).trace == wanted
-    assert columns["windows"] == 4
-    assert 0 < max(most.values()) <= 12 + fewest
+    assert columns["windows"] == (4 if each else 0)
+    assert 0 < max(most.values()) <= 12 * (each or 5) + fewest
 
 
 @pytest.mark.parametrize("name", ["last where", "largest text where"])
@@ -206,15 +258,6 @@ def test_a_window_without_the_item_that_it_needs(name: str, columns: Counter[str
     expected = interpret_rows(checked, rows)[0]["out"]
     assert simulate(one, rows, seed=2, steps=2).trace == expected
     assert columns["windows"]
-
-
-@pytest.mark.parametrize(
-    "aggregate", [ts.top(2, lambda r: r.n), ts.last(lambda r: r.n, ties=True), ts.quantile(0.5, lambda r: r.x)]
-)
-def test_what_needs_more_than_one_item_stays_in_python(aggregate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(WINDOWS, "several", lambda: aggregate)
-    stages = plan(check(flow_of("several"))).stages
-    assert closing_of(stages[-1]) is None
 
 
 def test_windows_that_overlap_are_no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

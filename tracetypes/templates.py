@@ -26,6 +26,7 @@ from tracetypes.markers import Marker
 from tracetypes.near import Near
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
+from tracetypes.summaries import WholeBlock
 
 __all__ = [
     "Coarser",
@@ -224,6 +225,10 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
         of the choices, and one at least where there is any. Empty: it needs all. Pure optimisation: others may come all the
         same. A law tests it."""
         return ()
+
+    def _whole_block(self) -> WholeBlock[V] | None:
+        """What an operator of the standard library emits of a block, where columns can compute that; None for all others."""
+        return None
 
 
 Operator = (

@@ -11,15 +11,13 @@ from tracetypes.choices import Choice
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.monoids import results, united
 from tracetypes.compiler.tracing.expr import Pack, Tree, Value
-from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace, trace_function
-from tracetypes.markers import Marker
+from tracetypes.compiler.tracing.tracer import Untraceable, trace_function
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, OneOf, Schema, String, Timestamp
-from tracetypes.schemas import schema_of
 from tracetypes.sort_keys import Desc
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["Places", "TracedChoice", "choices_in", "closing_in", "place_of", "places_of", "returned"]
+__all__ = ["Places", "TracedChoice", "choice_in", "choices_in", "place_of", "places_of", "returned", "where_of"]
 
 
 @attrs.frozen(eq=False)
@@ -37,36 +35,22 @@ def choices_in(op: Operator, takes: StreamType) -> tuple[TracedChoice, ...] | Op
     if not choices:
         return Opaque("it needs all of its items")
     try:
-        return tuple([_traced(choice, takes.value) for choice in choices])
+        return tuple([choice_in(choice, takes.value) for choice in choices])
     except Untraceable as why:
         return refusal(op, why)
 
 
-def closing_in(
-    op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: StreamType, gives: StreamType
-) -> Tree | Opaque:
-    """What an operator without a state emits of a block of which it needs one item: inputs ``key``, ``value`` and ``marker``."""
-    if not isinstance(op, OpKeyedUnordered) or isinstance(choices, Opaque):
-        return Opaque("it needs all of its items")
-    if [one.choice.count for one in choices] != [1] or choices[0].choice.ties == "all":
-        return Opaque("it needs several items")
-
-    def close(key: Any, value: Any, marker: Marker, emit: Any) -> None:
-        op.on_marker(op.update_state(op.initial_state(), op.lift(key, value)), key, marker, emit)
-
-    inputs = Given("key", takes.key), Given("value", takes.value), Given("marker", schema_of(Marker))
-    try:
-        return trace(close, inputs, emits="pairs")
-    except Untraceable as why:
-        return refusal(op, why)
+def choice_in(choice: Choice[Any], value: Schema) -> TracedChoice:
+    """A choice as expressions. Raises :class:`Untraceable`."""
+    return TracedChoice(choice, place_of(choice.by, value), where_of(choice.where, value))
 
 
-def _traced(choice: Choice[Any], value: Schema) -> TracedChoice:
-    by = place_of(choice.by, value)
-    where = None if choice.where is None else returned(choice.where, value)
-    if where is not None and any(isinstance(result, Pack) or result.kind != Boolean() for result in results(where) if result):
+def where_of(where: Callable[[Any], bool] | None, value: Schema) -> Tree | None:
+    """The tree of a function that says of values whether they count. Raises :class:`Untraceable`."""
+    tree = None if where is None else returned(where, value)
+    if tree is not None and any(isinstance(result, Pack) or result.kind != Boolean() for result in results(tree) if result):
         raise Untraceable("has a where= that gives no bool")
-    return TracedChoice(choice, by, where)
+    return tree
 
 
 def place_of(by: Callable[[Any], Any], value: Schema) -> Tree:

@@ -41,6 +41,11 @@ class SortKey:
         """Numbers that are there (int64)."""
         return cls(lambda rows, group: column if rows is None else column[rows])
 
+    @property
+    def turned(self) -> SortKey:
+        """The other way round."""
+        return SortKey(lambda rows, group: ~self.of(rows, group), self.dear)
+
 
 def sorted_rows(keys: Iterable[SortKey], count: int) -> Any:
     """The rows (int64) of so many in the order of some columns, of which the first counts most. Rows that no column tells apart

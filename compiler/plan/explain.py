@@ -9,12 +9,14 @@ from typing import Protocol
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.summaries import leaves_some
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.graph.passes import passes
 from tracetypes.compiler.plan.facts import (
-    choices_of,
+    closes_whole_blocks,
     closing_of,
     columns_in_order,
+    needs_of,
     runs_at_each_marker,
     sorts_columns,
     sums_only,
@@ -259,7 +261,7 @@ def combining_run(stage: Stage) -> Runs | None:
         return None
     step = stage.steps[0]
     if isinstance(step.monoid, Opaque):
-        return _opaque(step.node, title(step.node), step.monoid)
+        return _opaque(step.node, title(step.node), _opaque_aggregate(stage, step.monoid))
     return Runs(step.node, title(step.node), True)
 
 
@@ -284,8 +286,9 @@ def _combining(stage: Stage) -> Iterator[str]:
     if one is None:
         return
     monoid = stage.steps[0].monoid
-    if choices_of(stage):
-        name = f"send only items that {one.name} needs across the exchange"
+    if needs := needs_of(stage):
+        some = "only items that" if all(map(leaves_some, needs)) else "the items that"
+        name = f"send {some} {one.name} needs across the exchange"
         one = attrs.evolve(one, native=True, reason=None, where=None)
     elif isinstance(monoid, Opaque):
         name = f"combine by {one.name} before the exchange, where that makes the items fewer"
@@ -315,8 +318,14 @@ def _why(stage: Stage, at: int) -> str | Opaque:
             return "it emits for single items"
         case OpKeyedUnordered():
             if at == 0 and isinstance(step.keyed, Opaque):
-                return step.keyed
+                return _opaque_aggregate(stage, step.keyed)
             return "its items come from the operator before it"
+
+
+def _opaque_aggregate(stage: Stage, why: Opaque) -> Opaque:
+    """Why the first operator sums up its items in Python."""
+    closing = stage.steps[0].closing
+    return closing if isinstance(closing, Opaque) and closes_whole_blocks(stage) else why
 
 
 def _tasks(plan: Plan) -> str:

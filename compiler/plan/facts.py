@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.analysis.monoids import Monoid
+from tracetypes.compiler.analysis.summaries import Closing, ClosingPart
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.plan.plan import FromSource, Plan, Region, Stage, StatelessStep, links
-from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.formats import Kafka
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Apply, title
@@ -14,12 +14,14 @@ from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, OpStateless, 
 
 __all__ = [
     "choices_of",
+    "closes_whole_blocks",
     "closing_of",
     "column_monoid",
     "columns_in_order",
     "emits_at_markers",
     "is_on_grid",
     "is_straight",
+    "needs_of",
     "runs_at_each_marker",
     "sorts_columns",
     "sums_only",
@@ -46,12 +48,29 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
     return () if isinstance(choices, Opaque) else choices
 
 
-def closing_of(stage: Stage) -> Tree | None:
-    """What the first operator emits of a block, if that is a whole window of which it needs one item, and columns can tell."""
-    if not choices_of(stage) or stage.tumbles is None or emits_at_markers(stage.region):
+def closing_of(stage: Stage) -> Closing | None:
+    """What the first operator emits of a block, if that follows from its items alone, and columns can tell."""
+    if not sums_only(stage) or column_monoid(stage) is not None or emits_at_markers(stage.region):
         return None
     closing = stage.steps[0].closing
-    return None if isinstance(closing, Opaque) else closing
+    if isinstance(closing, Opaque):
+        return None
+    return closing if closing.always or stage.tumbles is not None else None
+
+
+def closes_whole_blocks(stage: Stage) -> bool:
+    """Whether the first operator could answer each block from its items alone, were its functions columns."""
+    op = stage.steps[0].operator
+    whole = op._whole_block() if isinstance(op, OpKeyedUnordered) else None
+    if whole is None or whole.summary is None or emits_at_markers(stage.region):
+        return False
+    return whole.always or stage.tumbles is not None
+
+
+def needs_of(stage: Stage) -> tuple[ClosingPart, ...]:
+    """What the first operator needs of items, where these are sent on as they are; empty where it combines them."""
+    closing = closing_of(stage)
+    return choices_of(stage) or (() if closing is None else closing.parts)
 
 
 def sorts_columns(stage: Stage) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import choices_of, closing_of, column_monoid, columns_in_order, sums_only
+from tracetypes.compiler.plan.facts import closing_of, column_monoid, columns_in_order, needs_of, sums_only
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -36,7 +36,7 @@ def link_calls_python(stage: Stage, link: Link) -> bool:
         by_time = isinstance(leaf.source.markers, EventTime) and isinstance(leaf.traced_time, Opaque)
         if by_key or by_time:
             return True
-    calls_combine = sums_only(stage) and column_monoid(stage) is None and not choices_of(stage)
+    calls_combine = sums_only(stage) and column_monoid(stage) is None and not needs_of(stage)
     return calls_combine or _is_opaque(link)
 
 

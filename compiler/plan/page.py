@@ -8,6 +8,7 @@ from html import escape
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.summaries import leaves_some
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.drawing import (
     STYLE,
@@ -23,7 +24,7 @@ from tracetypes.compiler.plan.drawing import (
     typed_graph,
 )
 from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed_runs, show_plan, stateless_runs
-from tracetypes.compiler.plan.facts import choices_of, is_straight
+from tracetypes.compiler.plan.facts import is_straight, needs_of
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.errors import counted
@@ -127,7 +128,9 @@ def _combining(stage: Stage) -> list[Shape]:
     one = combining_run(stage)
     if one is None:
         return []
-    if choices_of(stage):
+    if needs := needs_of(stage):
+        if not all(map(leaves_some, needs)):
+            return []
         needed = "Items that the operator does not need stay behind."
         return [Box("choose", (f"for {one.name}", "before the exchange"), Badge("native", "native"), hover=needed)]
     how = "Aggregates move instead of items" + ("." if one.native else f", where that makes them fewer.\n{_why(one)}")

@@ -19,6 +19,7 @@ from tracetypes.compiler.analysis.choices import Places, TracedChoice
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
+from tracetypes.compiler.analysis.summaries import Closing
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.edges import EdgeType
@@ -181,7 +182,7 @@ class Step:
     """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
     ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
     states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell;
-    ``closing``: what it emits of a block if that is one item, and it has no state.
+    ``closing``: what it emits of a block if that follows from the items of the block alone.
     ``coarse``: what runs in place of the author's operator, on joined blocks. ``ordered``: an ordered operator's methods, if it
     can run over columns; ``place``: of a sort, the function by which it sorts."""
 
@@ -191,7 +192,7 @@ class Step:
     monoid: Monoid | Opaque = _NO_MONOID
     keyed: Keyed | Opaque = _NOT_KEYED
     choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
-    closing: Tree | Opaque = _NO_CHOICES
+    closing: Closing | Opaque = _NO_CHOICES
     coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None
     ordered: OrderedForm | Opaque = _NO_ORDER
     place: Places | Opaque = _UNTRACED

@@ -9,11 +9,12 @@ from typing import Any
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.choices import TracedChoice, choices_in, closing_in
+from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.ordered import ordered_in, place_in
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
+from tracetypes.compiler.analysis.summaries import Closing, closing_in
 from tracetypes.compiler.analysis.traced import Opaque, keyed_in, monoid_in, traced
 from tracetypes.compiler.graph.passes import compile_graph
 from tracetypes.compiler.graph.specification import require
@@ -330,14 +331,14 @@ class _Planner:
         monoid: Monoid | Opaque = Opaque("it is no operator")
         keyed: Keyed | Opaque = Opaque("it is no operator")
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
-        closing: Tree | Opaque = Opaque("it is no operator")
+        closing: Closing | Opaque = Opaque("it is no operator")
         ordered: OrderedForm | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             op = as_operator(node.op) if coarse is None else coarse
             monoid = self.once(monoid_in, op, takes)
             keyed = self.once(keyed_in, op, monoid, takes, gives)
             choices = self.once(choices_in, op, takes)
-            closing = self.once(closing_in, op, choices, takes, gives)
+            closing = self.once(closing_in, op, choices, takes)
             ordered = self.once(ordered_in, op, takes, gives)
         return Step(
             node=node,

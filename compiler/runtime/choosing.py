@@ -1,4 +1,4 @@
-"""Which items of each block and key an operator needs, by columns."""
+"""Which items of each group an operator needs that needs some only, by columns."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ import numpy as np
 from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.columns.column import Column, Columns, full_values, take, take_column
 from tracetypes.compiler.columns.evaluation import return_values
-from tracetypes.compiler.columns.groups import Groups, codes_of
+from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.columns.ordering import canonical_columns, place_columns
-from tracetypes.compiler.columns.runs import Numbers
+from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.records import INT_MIN
 
-__all__ = ["SeenChoice", "chosen_rows", "one_row_each"]
+__all__ = ["SeenChoice", "of_rows", "one_row_each", "rows_needed", "rows_where", "with_one_each"]
 
 SeenChoice: TypeAlias = Callable[[Callable[[Any], Any], Tree, Inputs, Columns, int], None]
 """Sees a function of values, its tree, the values, what the tree gave for them, and how many they are."""
-
-
-def chosen_rows(choices: Sequence[TracedChoice], flow: KeyedFlow, ends: Numbers, seen: SeenChoice | None = None) -> Any:
-    """The rows (int64, ascending) of the items that all choices together need of each block and key; one at least.
-
-    Raises :class:`Undefined` where Python has to tell. A row too many does no harm, since the operator chooses again.
-    """
-    return _chosen(choices, flow, Groups.of(*codes_of(ends, flow.key, flow.count)), seen)
 
 
 def one_row_each(choice: TracedChoice, flow: KeyedFlow, groups: Groups) -> Any:
@@ -36,7 +28,9 @@ def one_row_each(choice: TracedChoice, flow: KeyedFlow, groups: Groups) -> Any:
 
     Raises :class:`Undefined` where Python has to tell.
     """
-    rows = _chosen([choice], flow, groups, None)
+    needed = np.zeros(flow.count, np.bool_)
+    needed[rows_needed(choice, flow, groups)] = True
+    rows = with_one_each(needed, groups)
     if len(rows) != groups.number:
         raise Undefined(0)
     by_group = np.empty(groups.number, np.int64)
@@ -44,26 +38,33 @@ def one_row_each(choice: TracedChoice, flow: KeyedFlow, groups: Groups) -> Any:
     return by_group
 
 
-def _chosen(choices: Sequence[TracedChoice], flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
-    needed = np.zeros(flow.count, np.bool_)
-    for choice in choices:
-        needed[_rows_of_choice(choice, flow, groups, seen)] = True
+def with_one_each(needed: Any, groups: Groups) -> Any:
+    """The rows (int64, ascending) of a mask, and one more of each group that has none there."""
     without = np.ones(groups.number, np.bool_)
     without[groups.of_row[needed]] = False
     needed[groups.first[without]] = True
     return np.flatnonzero(needed)
 
 
-def _rows_of_choice(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None) -> Any:
+def rows_where(
+    where: Callable[[Any], bool], tree: Tree, inputs: Inputs, count: int, seen: SeenChoice | None = None
+) -> Any:
+    """The rows (int64) of the items that count. Raises :class:`Undefined` where Python has to tell."""
+    counts = return_values(tree, inputs, count)
+    if seen is not None:
+        seen(where, tree, inputs, counts, count)
+    if not isinstance(counts, Column) or counts.valid is not None:
+        raise Undefined(0)
+    return np.flatnonzero(full_values(counts, count))
+
+
+def rows_needed(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None = None) -> Any:
+    """The rows (int64) of the items that a choice needs of each group. Raises :class:`Undefined` where Python has to tell. A row
+    too many does no harm, since the operator chooses again."""
     choice, inputs, rows = traced.choice, flow.inputs, np.arange(flow.count)
     if traced.where is not None and choice.where is not None:
-        where = return_values(traced.where, inputs, flow.count)
-        if seen is not None:
-            seen(choice.where, traced.where, inputs, where, flow.count)
-        if not isinstance(where, Column) or where.valid is not None:
-            raise Undefined(0)
-        rows = np.flatnonzero(full_values(where, flow.count))
-        inputs = _of_rows(inputs, rows)
+        rows = rows_where(choice.where, traced.where, inputs, flow.count, seen)
+        inputs = of_rows(inputs, rows)
     if not len(rows):
         return rows
     by = return_values(traced.by, inputs, len(rows))
@@ -84,11 +85,13 @@ def _rows_of_choice(traced: TracedChoice, flow: KeyedFlow, groups: Groups, seen:
         except Undefined:  # the operator tells them apart
             return rows
         columns += _turned(whole, first=choice.first)
-    order = np.lexsort((*(~column for column in reversed(columns)), group))
+    order = _by_group(group, columns)
     return rows[order[_place_in(group[order]) < choice.count]]
 
 
-def _of_rows(inputs: Inputs, rows: Any) -> Inputs:
+def of_rows(inputs: Inputs, rows: Any) -> Inputs:
+    """Of inputs some rows."""
+
     def find(leaf: Input) -> Column:
         return take_column(inputs(leaf), rows)
 
@@ -108,7 +111,7 @@ def _best(group: Any, number: int, columns: Sequence[Any], count: int) -> Any:
             np.maximum.at(best, group[rows], column[rows])
             rows = rows[column[rows] == best[group[rows]]]
         return rows
-    order = np.lexsort((*(~column for column in reversed(columns)), group))
+    order = _by_group(group, columns)
     ordered, place = group[order], _place_in(group[order])
     last = np.minimum(np.arange(len(order)) - place + count - 1, len(order) - 1)
     is_best = place < count
@@ -116,6 +119,11 @@ def _best(group: Any, number: int, columns: Sequence[Any], count: int) -> Any:
     for column in columns:
         tied &= column[order][last] == column[order]
     return np.sort(order[is_best | tied])
+
+
+def _by_group(group: Any, columns: Sequence[Any]) -> Any:
+    """The rows by group, the best ones first."""
+    return sorted_rows(map(SortKey.column, (group.astype(np.int64), *(~column for column in columns))), len(group))
 
 
 def _place_in(group: Any) -> Any:

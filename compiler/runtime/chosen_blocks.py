@@ -1,4 +1,4 @@
-"""Open blocks as the tables in which their items came, for windows that need one of their items: the last one, the smallest."""
+"""Open blocks as the tables in which their items came, for operators whose answer follows from the items of a block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.analysis.choices import TracedChoice
+from tracetypes.compiler.analysis.summaries import Closing, TracedPart
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.column import Column, Struct, inputs_of, take
@@ -18,7 +18,6 @@ from tracetypes.compiler.columns.evaluation import Emissions, run
 from tracetypes.compiler.columns.groups import Groups, codes_of
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
-from tracetypes.compiler.runtime.choosing import one_row_each
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit, fit_key
@@ -27,13 +26,15 @@ from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, Placi
 from tracetypes.compiler.runtime.open_tables import Tables
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.tracing.expr import Tree, Undefined
+from tracetypes.compiler.runtime.summaries import counts_kept, needed_rows, results_of
+from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.records import INT_MAX, Integer
+from tracetypes.summaries import Listing
 from tracetypes.trace import StreamType
 
-__all__ = ["ChosenBlocks", "Closing", "SeenClosing"]
+__all__ = ["ChosenBlocks", "SeenClosing", "WholeBlocks"]
 
 FEWEST: Final = 1 << 16
 """So many items are held before some are dropped."""
@@ -44,29 +45,27 @@ SeenClosing: TypeAlias = Callable[[KeyedFlow, Any, Groups, Sequence[Emissions]],
 
 @final
 @attrs.frozen(eq=False)
-class Closing:
-    """What an operator emits of blocks. ``choice``: the item that it needs of each block and key; ``tree``: what it emits of it.
-    ``seen`` sees what it does."""
+class WholeBlocks:
+    """What an operator emits of blocks. ``seen`` sees what it does."""
 
-    choice: TracedChoice
-    tree: Tree
+    closing: Closing
     gives: StreamType
     seen: SeenClosing | None
 
-    def rows(self, flow: KeyedFlow, ends: Any) -> tuple[Groups, Any]:
-        """Items by block and key, and the row (int64) of the one that is needed of each. ``ends``: of the block of each item
-        (int64). Raises :class:`Undefined`."""
-        groups = Groups.of(*codes_of(ends, flow.key, flow.count))
-        return groups, one_row_each(self.choice, flow, groups)
+    @property
+    def grows(self) -> bool:
+        """Whether it keeps all items in any case."""
+        return any(isinstance(part, TracedPart) and isinstance(part.part, Listing) for part in self.closing.parts)
 
     def flows(self, flow: KeyedFlow, ends: Any) -> Flows:
-        """What is emitted of the items of some blocks. Raises :class:`Undefined`."""
-        groups, rows = self.rows(flow, ends)
+        """What is emitted of the items of some blocks. ``ends``: of the block of each item (int64). Raises :class:`Undefined`."""
+        groups = Groups.of(*codes_of(ends, flow.key, flow.count))
+        rows, parts = groups.any_row, tuple([results_of(part, flow, groups) for part in self.closing.parts])
         ends_of, key = ends[rows], take(flow.key, rows)
         marker = Struct(Marker, ("micros",), (Column(Integer(), ends_of),))
-        inputs = inputs_of({"key": key, "value": take(flow.value, rows), "marker": marker})
+        inputs = inputs_of({"key": key, "marker": marker, "parts": Struct(tuple, (), parts)})
         flows, emissions = [], []
-        for one in run(self.tree, inputs, groups.number).emissions:
+        for one in run(self.closing.tree, inputs, groups.number).emissions:
             count = groups.number if one.rows is None else len(one.rows)
             if not count:
                 continue
@@ -84,9 +83,9 @@ class ChosenBlocks(FoldedBlocks):
     needed any more are dropped while a block is open: what it holds does not grow with the time that it is open."""
 
     def __init__(
-        self, takes: StreamType, state: StageState, epoch: Epoch, folded: AggregateBlock, closing: Closing
+        self, takes: StreamType, state: StageState, epoch: Epoch, folded: AggregateBlock, blocks: WholeBlocks
     ) -> None:
-        self.closing, self.tables = closing, Tables(takes, state)
+        self.blocks, self.tables = blocks, Tables(takes, state)
         super().__init__(takes, state, epoch, folded, None)
 
     def adopt(self) -> None:
@@ -106,14 +105,25 @@ class ChosenBlocks(FoldedBlocks):
         return super().take(arrived, placing)
 
     def _narrow(self) -> None:
-        """Hold one item of each block and key, in one table; all of them where columns do not tell."""
+        """Hold only what is needed of each block and key, in one table; all where columns do not tell, or the operator keeps
+        all. Where it counts items, and keeps less than half as many numbers, aggregates are held, as objects."""
         table = self.tables.table(INT_MAX)
         assert table is not None
+        flow, parts = self._flow(table), self.blocks.closing.parts
         with suppress(Undefined):
-            _, rows = self.closing.rows(self._flow(table), table[0])
-            at = pa.array(rows)
-            table = table[0][rows], table[1].take(at), table[2].take(at)
+            rows = needed_rows(parts, flow, table[0], fewest=True)
+            if rows is not None:
+                at = pa.array(rows)
+                table = table[0][rows], table[1].take(at), table[2].take(at)
+            elif not self.blocks.grows and 2 * counts_kept(parts, flow, table[0]) < flow.count:
+                self._to_aggregates(table)
+                return
         self.state.tables.append(table)
+
+    def _to_aggregates(self, table: tuple[Any, Any, Any]) -> None:
+        ends, keys, values = table
+        batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
+        self.hold(0, NOWHERE, batch)
 
     def _flow(self, table: tuple[Any, Any, Any]) -> KeyedFlow:
         ends, keys, values = table
@@ -140,8 +150,6 @@ class ChosenBlocks(FoldedBlocks):
             return super().close(coming)
         if not any(end <= last for end in self.state.open_blocks):
             with suppress(Undefined):  # then the operator tells them apart
-                return self.closing.flows(self._flow(table), table[0])
-        ends, keys, values = table
-        batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
-        self.hold(0, NOWHERE, batch)
+                return self.blocks.flows(self._flow(table), table[0])
+        self._to_aggregates(table)
         return super().close(coming)

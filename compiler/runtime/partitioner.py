@@ -17,15 +17,16 @@ from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.columns.runs import NumberRuns, Numbers, array_of_numbers
-from tracetypes.compiler.plan.facts import choices_of, column_monoid
+from tracetypes.compiler.plan.facts import column_monoid, needs_of
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock, folded_by
-from tracetypes.compiler.runtime.choosing import SeenChoice, chosen_rows
+from tracetypes.compiler.runtime.choosing import SeenChoice
 from tracetypes.compiler.runtime.chunks import scatter
 from tracetypes.compiler.runtime.flows import Flow, KeyedFlow
 from tracetypes.compiler.runtime.messages import Aggregates, Items, Message, Partials, Piece, Rows
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows, ColumnRows, SeenSums, combine, encode_parts
+from tracetypes.compiler.runtime.summaries import needed_rows
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.formats import Layout
@@ -71,7 +72,7 @@ class Partitioner:
         self.monoid = column_monoid(stage)
         folded = folded_by(stage, watch) if self.monoid is None else None
         self.folding = None if folded is None else ObjectAggregator(folded)
-        self.choices = choices_of(stage)
+        self.needs = needs_of(stage)
         self.start()
 
     def start(self) -> None:
@@ -94,9 +95,11 @@ class Partitioner:
         if self.monoid is not None:
             yield from self.aggregates(self.monoid, piece, flow, flow.key, ends)
             return
-        if self.choices and flow.count >= limits.MANY:
+        rows = None
+        if self.needs and flow.count >= limits.MANY:
             with suppress(Undefined):  # then the operator gets all of them
-                rows = chosen_rows(self.choices, flow, ends, self.choosing)
+                rows = needed_rows(self.needs, flow, ends, self.choosing)
+            if rows is not None:
                 flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends.take(rows)
         schema, count = self.stream.key, flow.count
         keys, values = (to_arrow(*one, count, coded=True) for one in ((schema, flow.key), (self.stream.value, flow.value)))
@@ -130,7 +133,7 @@ class Partitioner:
             return
         if self.joined is not None:
             batch.ends = ends_of_windows(np.array(batch.ends, np.int64), *self.joined).tolist()
-        if (self.monoid is not None or self.choices) and len(batch) >= limits.MANY:
+        if (self.monoid is not None or self.needs) and len(batch) >= limits.MANY:
             try:
                 yield from self.combined(piece, batch)
                 return

@@ -22,12 +22,12 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import choices_of, closing_of, columns_in_order, emits_at_markers, is_straight
+from tracetypes.compiler.plan.facts import closing_of, columns_in_order, emits_at_markers, is_straight
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
 from tracetypes.compiler.runtime.blocks import Lists, PositionBlock, folded_by
-from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, Closing
+from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, WholeBlocks
 from tracetypes.compiler.runtime.closing_check import ClosingCheck
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
@@ -112,9 +112,9 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         buffer = PositionBlock(stage) if first is not None and isinstance(first.node, Restore) else Lists()
         owners = Owners(stage) if stage.restores else None
         return partial(ObjectBlocks, takes, buffer=buffer, at_markers=at_markers, owners=owners)
-    if (tree := closing_of(stage)) is not None:
+    if (closes := closing_of(stage)) is not None:
         seen = None if verifier is None else ClosingCheck(verifier, first)
-        return partial(ChosenBlocks, takes, folded=folded, closing=Closing(choices_of(stage)[0], tree, first.gives, seen))
+        return partial(ChosenBlocks, takes, folded=folded, blocks=WholeBlocks(closes, first.gives, seen))
     if isinstance(first.keyed, Opaque) or marked:
         return partial(FoldedBlocks, takes, folded=folded, at_markers=at_markers)
     sums = closing = None

@@ -1,0 +1,194 @@
+"""What operators emit of whole blocks, as expressions: of one item, or of aggregates that keep many values."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from tracetypes.compiler.analysis.blame import Opaque, refusal
+from tracetypes.compiler.analysis.choices import TracedChoice, choice_in, place_of, returned, where_of
+from tracetypes.compiler.analysis.monoids import results, united
+from tracetypes.compiler.tracing.expr import Pack, Tree, Value
+from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
+from tracetypes.markers import Marker
+from tracetypes.records import (
+    Boolean,
+    Bytes,
+    Date,
+    DecimalOf,
+    EnumOf,
+    Float,
+    Integer,
+    ListOf,
+    LiteralOf,
+    Optional,
+    Record,
+    Schema,
+    String,
+    Timestamp,
+    UnitValue,
+    Unsigned,
+)
+from tracetypes.schemas import schema_of
+from tracetypes.summaries import Distinct, Listing, OfBag, Ranking, Registers, Summary, ValuesOfRanks, WholeBlock
+from tracetypes.templates import Operator, OpKeyedUnordered
+from tracetypes.trace import StreamType
+
+__all__ = ["Closing", "ClosingPart", "TracedPart", "closing_in", "leaves_some"]
+
+
+@attrs.frozen(eq=False)
+class TracedPart:
+    """A function of the items of a block, with its functions as expressions of ``value``. ``kind``: of its result; ``of``: None
+    for the values themselves; ``by``: of a listing, ``choice``: of a ranking."""
+
+    part: OfBag[Any]
+    kind: Schema
+    where: Tree | None
+    of: Tree | None = None
+    by: Tree | None = None
+    choice: TracedChoice | None = None
+
+
+ClosingPart: TypeAlias = TracedChoice | TracedPart
+"""A choice stands for the one item that it needs."""
+
+
+def leaves_some(part: ClosingPart) -> bool:
+    """Whether a part may have the same result without some of the items."""
+    return not isinstance(part, TracedPart) or not isinstance(part.part, Listing | ValuesOfRanks)
+
+
+@attrs.frozen(eq=False)
+class Closing:
+    """What an operator without a state emits of a block: ``tree`` of ``key``, ``marker``, and ``parts``, a tuple of what these
+    are. ``always``: of any block, otherwise of whole windows only."""
+
+    parts: tuple[ClosingPart, ...]
+    tree: Tree
+    always: bool
+
+
+def closing_in(op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: StreamType) -> Closing | Opaque:
+    """What an operator without a state emits of a block."""
+    if not isinstance(op, OpKeyedUnordered):
+        return Opaque("it is no operator that sums up blocks")
+    try:
+        whole = op._whole_block()
+        if whole is not None and whole.summary is not None:
+            return _of_parts(whole, whole.summary, takes)
+        if not isinstance(choices, Opaque) and len(choices) == 1:
+            return _of_one_item(op, choices[0], takes, always=whole is not None and whole.always)
+    except Untraceable as why:
+        return refusal(op, why)
+    return Opaque("it keeps an aggregate of all items")
+
+
+def _of_one_item(
+    op: OpKeyedUnordered[Any, Any, Any, Any, Any, Any], choice: TracedChoice, takes: StreamType, *, always: bool
+) -> Closing:
+    if choice.choice.count != 1 or choice.choice.ties == "all":
+        raise Untraceable("needs several items")
+
+    def close(key: Any, marker: Marker, parts: Any, emit: Any) -> None:
+        op.on_marker(op.update_state(op.initial_state(), op.lift(key, parts[0])), key, marker, emit)
+
+    return Closing((choice,), trace(close, _inputs(takes, takes.value), emits="pairs"), always)
+
+
+def _of_parts(whole: WholeBlock[Any], summary: Summary[Any], takes: StreamType) -> Closing:
+    parts = tuple([_traced(part, takes.value) for part in summary.parts])
+    result, emits = summary.result, whole.emits
+
+    def close(key: Any, marker: Marker, parts: Any, emit: Any) -> None:
+        emits(key, result(parts), marker, emit)
+
+    kinds = [Optional(one.kind) if one.part.if_any else one.kind for one in parts]
+    return Closing(parts, trace(close, _inputs(takes, *kinds), emits="pairs"), whole.always)
+
+
+def _inputs(takes: StreamType, *kinds: Schema) -> tuple[Given, ...]:
+    parts: Any = tuple(enumerate(kinds))
+    return Given("key", takes.key), Given("marker", schema_of(Marker)), Given("parts", Record(tuple, parts))
+
+
+def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
+    """A part as expressions. Raises :class:`Untraceable`."""
+    where = where_of(part.where, value)
+    match part:
+        case Ranking():
+            kind = value if part.ranked is None else Record(part.ranked, (("rank", Integer()), ("value", value)))
+            return TracedPart(part, ListOf(kind, False), where, choice=choice_in(part.choice, value))
+        case Listing():
+            item = value if part.of is None else schema_of(part.to)
+            of = None if part.of is None else returned(part.of, value)
+            if of is not None and not _fits(_united(of), item):
+                raise Untraceable("gives values of another type than those that are listed")
+            by = None if part.by is None else place_of(part.by, value)
+            return TracedPart(part, ListOf(item, False), where, of, by)
+        case Distinct() | Registers():
+            of = None if part.of is None else returned(part.of, value)
+            if not (_told_apart(value) if of is None else _all_told_apart(_united(of))):
+                raise Untraceable("counts values that columns cannot tell apart")
+            return TracedPart(part, Integer(), where, of)
+        case ValuesOfRanks():
+            of = None if part.of is None else returned(part.of, value)
+            measured = value if of is None else getattr(_united(of), "kind", None)
+            if not isinstance(measured, Integer | Float):
+                raise Untraceable("measures something else than numbers")
+            return TracedPart(part, Float() if part.alone else ListOf(Float(), False), where, of)
+        case never:
+            assert_never(never)
+
+
+def _united(tree: Tree) -> Value:
+    return united([result for result in results(tree) if result is not None], "value")
+
+
+def _fits(value: Value, schema: Schema) -> bool:
+    """Do all values of this structure have the columns of a schema, as they are?"""
+    if isinstance(value, Pack):
+        if not isinstance(schema, Record) or schema.cls is not value.cls or len(schema.fields) != len(value.parts):
+            return False
+        return all(_fits(part, inner) for part, (_, inner) in zip(value.parts, schema.fields, strict=True))
+    kind: Any = value.kind
+    if isinstance(kind, Optional):
+        return isinstance(schema, Optional) and _is_of(kind.item, schema.item)
+    return _is_of(kind, schema.item if isinstance(schema, Optional) else schema)
+
+
+def _is_of(kind: Schema, schema: Schema) -> bool:
+    if isinstance(schema, LiteralOf):
+        return kind == schema.item
+    return kind == schema or (isinstance(kind, Integer) and isinstance(schema, Float))
+
+
+def _all_told_apart(value: Value) -> bool:
+    return all(map(_all_told_apart, value.parts)) if isinstance(value, Pack) else _told_apart(value.kind)
+
+
+def _told_apart(schema: Any) -> bool:
+    """Are equal keys of a schema equal as columns?"""
+    match schema:
+        case Record(fields=fields):
+            return all(_told_apart(inner) for _, inner in fields)
+        case Optional(item):
+            return not isinstance(item, Record) and _told_apart(item)
+        case LiteralOf(item, _):
+            return _told_apart(item)
+        case _:
+            kinds = (
+                Boolean
+                | Integer
+                | Float
+                | String
+                | Bytes
+                | Timestamp
+                | Date
+                | UnitValue
+                | Unsigned
+                | DecimalOf
+                | EnumOf
+            )
+            return isinstance(schema, kinds)

@@ -1,0 +1,97 @@
+"""What an aggregate that keeps many values says of its result, so that it can be computed by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from tracetypes.choices import Choice
+from tracetypes.sort_keys import Orderable
+
+__all__ = ["Distinct", "Listing", "OfBag", "Ranking", "Registers", "Summary", "ValuesOfRanks", "WholeBlock"]
+
+V = TypeVar("V")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _OfBag(Generic[V]):
+    """A function of a bag of values: of those for which ``where`` is true. ``if_any``: it is None where there is none."""
+
+    where: Callable[[V], bool] | None = None
+    if_any: bool = False
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Listing(_OfBag[V]):
+    """The list of ``of(value)``, or of all values, in the order of ``by(value)``, where that is equal in the canonical order of
+    what is listed. ``to``: the type of ``of(value)``."""
+
+    of: Callable[[V], Any] | None
+    to: Any
+    by: Callable[[V], Orderable] | None
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Ranking(_OfBag[V]):
+    """The list of the values of a choice that takes the last ones: the last one first, then in that order. ``ranked``: a record
+    of ``rank`` and ``value`` in place of each."""
+
+    choice: Choice[V]
+    ranked: type[Any] | None = None
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Distinct(_OfBag[V]):
+    """How many of ``of(value)``, or of all values, are different as keys."""
+
+    of: Callable[[V], Any] | None
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Registers(_OfBag[V]):
+    """The estimate of a HyperLogLog sketch of ``of(value)``, or of all values, with ``2**precision`` registers. ``register``: of
+    what is measured, the number of a register times 64 plus the rank there. ``estimate``: from how many registers there are of
+    each rank, from 0 to ``65 - precision``. Equal keys have the same register and rank."""
+
+    of: Callable[[V], Any] | None
+    precision: int
+    register: Callable[[Any], int]
+    estimate: Callable[[Sequence[int]], int]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class ValuesOfRanks(_OfBag[V]):
+    """Of the numbers ``of(value)``, or of all values, those of rank ``floor(q * (n - 1))``, as the list of one for each ``q``, or
+    where it is ``alone`` the only one; NaN if a number is NaN. In place of a number stands the ``middle`` of its bucket: each
+    power of two has ``cuts`` of the same width."""
+
+    of: Callable[[V], Any] | None
+    cuts: int
+    qs: tuple[float, ...]
+    alone: bool
+    middle: Callable[[int], float]
+
+
+OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V]
+
+
+@attrs.frozen(eq=False)
+class Summary(Generic[V]):
+    """The result of an aggregate: ``result`` of what its ``parts`` are of the bag of values."""
+
+    parts: tuple[OfBag[V], ...]
+    result: Callable[[tuple[Any, ...]], Any]
+
+
+@attrs.frozen(eq=False)
+class WholeBlock(Generic[V]):
+    """What an operator emits of a block, or of a window that is one for it, for each key that has items in it: ``emits`` of the
+    key, the result of a summary of these items, the marker, and ``emit``; without one, what its methods make of the aggregate.
+    ``always``: it does so at each marker, whatever the block; otherwise at the end of each window
+    (:meth:`tracetypes.OpKeyedUnordered.tumbles`). Its state before a block makes no difference to that."""
+
+    summary: Summary[V] | None
+    emits: Callable[[Any, Any, Any, Any], None]
+    always: bool
