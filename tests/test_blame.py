@@ -318,6 +318,18 @@ def test_each_aggregate_in_each_operator(word: str) -> None:
         assert not list(reasons(explained(UNORDERED[word](made()))))
 
 
+@pytest.mark.parametrize("word", ["aggregate", "tumbling"])
+@pytest.mark.parametrize(
+    "made", [ts.collect(n, by=centre), ts.quantile(0.5, centre), ts.top(2, centre), ts.count_distinct(centre)]
+)
+def test_the_function_of_an_aggregate_that_could_run_over_columns(made: Any, word: str) -> None:
+    found = list(reasons(explained(UNORDERED[word](made))))
+    assert found
+    for reason, place in found:
+        assert reason.startswith("`centre` in ")
+        assert place.endswith(marked("centre"))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nests(seed: int) -> None:
     chance = random.Random(seed)
