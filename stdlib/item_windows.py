@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 import attrs
 
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
+from tracetypes.own_windows import OwnWindows
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
@@ -243,7 +244,7 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     def on_marker(self, state: OpenWindows[V, A], key: K, marker: Marker, emit: EmitValue[R]) -> OpenWindows[V, A]:
         aggregates = state.aggregates
         for time, values in groupby(state.values, self.time):
-            number = (micros_from(time, self.unit) - self.offset) // self.size
+            number = self.number_at(time)
             if number >= state.over:
                 before = aggregates[number] if number in aggregates else self.aggregate.identity()
                 aggregates[number] = self.aggregate.fold(before, list(values))
@@ -251,6 +252,14 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
         for number in sorted(number for number in aggregates if number < over):
             self.answer(number, aggregates.pop(number), emit)
         return OpenWindows(over, aggregates)
+
+    def number_at(self, time: Time) -> int:
+        """The number of the window of a time."""
+        return (micros_from(time, self.unit) - self.offset) // self.size
+
+    def number_of(self, value: V) -> int:
+        """The number of the window of a value."""
+        return self.number_at(self.time(value))
 
     def answer(self, number: int, agg: A, emit: EmitValue[R]) -> None:
         """Emit the result of a window."""
@@ -272,6 +281,11 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
         if state.values:
             return -(2**62)
         return (min(state.aggregates) + 1) * self.size + self.offset + self.grace if state.aggregates else None
+
+    def _says(self) -> OwnWindows[V] | None:
+        if type(self) is not TimeWindow:  # a subclass may do something else
+            return None
+        return OwnWindows(self.aggregate, self.number_of, self.answer, self.size, self.offset, self.grace)
 
 
 @overload

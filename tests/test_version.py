@@ -48,6 +48,8 @@ PICKLED = (
     *("compiler.runtime.partial_aggregation.Combined", "compiler.runtime.partial_aggregation.Reduced"),
     "compiler.columns.exact_sums.ExactSums",
     *("compiler.columns.column.Column", "compiler.columns.column.Struct", "compiler.columns.dictionary.DictionaryEncoded"),
+    *("compiler.columns.lists.Lists", "compiler.tracing.kinds.Empty"),
+    *("compiler.tracing.kinds.Level", "compiler.tracing.kinds.MapOf"),
     *("compiler.tracing.expr.Input", "compiler.tracing.expr.Pack", "compiler.tracing.expr.Exact"),
     *("algebra.ExactSum", "rejects.Rejected", "markers.Marker", "marker_runs.MarkerRuns"),
 )

@@ -24,6 +24,7 @@ from tracetypes.graph import Stream, extend
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
+from tracetypes.own_windows import OwnWindows
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 from tracetypes.summaries import WholeBlock
@@ -141,7 +142,7 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
         raise NotImplementedError
 
-    def _says(self) -> Latest[V] | Near[V] | None:
+    def _says(self) -> Latest[V] | Near[V] | OwnWindows[V] | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 

@@ -33,7 +33,18 @@ from tracetypes.self_description import SelfDescribing
 from tracetypes.state_check import ResultCheck, aggregates_of
 from tracetypes.templates import OpKeyedUnordered
 
-__all__ = ["Monoid", "Part", "Reduction", "constant", "leaves", "monoid_of", "need_type", "results", "united"]
+__all__ = [
+    "Monoid",
+    "Part",
+    "Reduction",
+    "constant",
+    "leaves",
+    "monoid_of",
+    "monoid_of_aggregate",
+    "need_type",
+    "results",
+    "united",
+]
 
 Reduction: TypeAlias = Literal["sum", "min", "max"]
 
@@ -165,6 +176,16 @@ def _of_a_part(whole: Any, value: Schema, why: Untraceable, above: tuple[Called,
                 if not inner.calls and inner.kind == why.kind:
                     return _of_a_part(part, value, inner, calls)
     return Untraceable(why.what, calls, kind=why.kind)
+
+
+def monoid_of_aggregate(aggregate: Any, value: Schema, above: tuple[Called, ...] = ()) -> Monoid:
+    """The monoid of an aggregate, whose ``lift`` takes a value alone. ``above``: who calls it. Raises :class:`Untraceable`."""
+    try:
+        return _monoid(aggregate, trace_method(aggregate, "lift", [Given("value", value)], emits=None))
+    except Untraceable as why:
+        if why.calls:
+            raise
+        raise _of_a_part(aggregate, value, why, above) from None
 
 
 def _monoid(op: Any, lift: Tree) -> Monoid:

@@ -20,13 +20,15 @@ from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
 from tracetypes.compiler.analysis.near import near_in
-from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, need_held
+from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, kind_of, need_held
+from tracetypes.compiler.analysis.own_windows import windows_in
 from tracetypes.compiler.tracing.expr import Input, Leaf, Pack, Tree, Value, arguments_of, is_same
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
 from tracetypes.nodes import Sort
+from tracetypes.own_windows import OwnWindows
 from tracetypes.records import (
     Float,
     Integer,
@@ -45,7 +47,11 @@ __all__ = ["LastItem", "Ordered", "ordered_in", "place_in"]
 GROWTH: Final = 8
 """How often a structure may grow."""
 
-SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {Latest: latest_in, Near: near_in}
+SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {
+    Latest: latest_in,
+    Near: near_in,
+    OwnWindows: windows_in,
+}
 """By what an operator of the library says of itself: what makes expressions of it. Raises :class:`Untraceable`."""
 
 
@@ -165,15 +171,6 @@ def _argument(state: StateKind) -> Shape:
 
 
 # --------------------------------------------------------------------------------------------------- structures
-
-
-def kind_of(value: Value) -> StateKind:
-    """The kind of what a method returns."""
-    if isinstance(value, Pack):
-        steps: Any = value.names or range(len(value.parts))
-        fields: Any = tuple(zip(steps, map(kind_of, value.parts), strict=True))
-        return Record(value.cls, fields)
-    return value.kind
 
 
 def united(one: StateKind, other: StateKind) -> StateKind:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
-from tracetypes.compiler.tracing.expr import Exact, Kind
+from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Value
+from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Record, Schema, String, Timestamp
 
-__all__ = ["OrderedForm", "StateKind", "need_held"]
+__all__ = ["OrderedForm", "StateKind", "kind_of", "need_held"]
 
-StateKind = Kind | None
+StateKind = Kind | Empty | Level | MapOf | None
 """The kind of a state, or of a part of one; None for what is always None."""
 
 _HELD: Final = Boolean | Integer | Float | String | Bytes | Timestamp | Date | Exact
@@ -24,6 +25,10 @@ class OrderedForm:
     """What all kernels of ordered operators need. ``state``: the kind of its states, which begin with ``initial``. ``forgets``:
     may keys with that state be removed? ``marks``: does a marker do something; ``dues``: does the operator say when?"""
 
+    puts_off: ClassVar[bool] = False
+    """Does the last of several markers do what all of them would, where the operator says that it emits nothing?"""
+
+
     state: StateKind
     initial: Any
     forgets: bool
@@ -32,6 +37,15 @@ class OrderedForm:
     key: Schema
     takes: Schema
     gives: Schema
+
+
+def kind_of(value: Value) -> StateKind:
+    """The kind of what a method returns."""
+    if isinstance(value, Pack):
+        steps: Any = value.names or range(len(value.parts))
+        fields: Any = tuple(zip(steps, map(kind_of, value.parts), strict=True))
+        return Record(value.cls, fields)
+    return value.kind
 
 
 def need_held(state: StateKind) -> None:

@@ -14,6 +14,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.compiler.columns.arrow import arrow_type
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.pending_take import PendingTake, array_of, pending, taken
 from tracetypes.compiler.tracing.expr import Exact, Input, Kind
 from tracetypes.conformance import micros_of
@@ -71,9 +72,9 @@ class Column:
 
     ``kind``: never Optional; None only for a column of None. ``values``, by kind: Boolean a bool array; Integer,
     Timestamp (microseconds) and Date (days since the epoch) int64 arrays; Float a float64 array; String and Bytes an
-    Arrow array without nulls; Exact a float64 array, where each float stands for its exact sum, or :class:`ExactSums`; any
-    other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of Timestamp and Date
-    too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
+    Arrow array without nulls; Exact a float64 array, where each float stands for its exact sum, or :class:`ExactSums`; MapOf
+    :class:`Lists`; any other schema its Arrow array, to be passed on. Or one scalar for all rows: a Python bool, int (of
+    Timestamp and Date too), float, str, bytes, ``ExactSum``, ``UNIT``, or None.
 
     ``storage``: the values as stored, which may be :class:`DictionaryEncoded` or a :class:`PendingTake`; ``values`` are neither.
 
@@ -104,7 +105,7 @@ class Column:
         return not isinstance(self.storage, _ARRAYS)
 
 
-_ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded, PendingTake)
+_ARRAYS: Final = (np.ndarray, pa.Array, ExactSums, DictionaryEncoded, PendingTake, Lists)
 
 
 @final
@@ -245,6 +246,8 @@ def take_column(column: Column, rows: Any) -> Column:
         values = values.take(rows)
     elif isinstance(values, Struct):
         values = take(values, rows)
+    elif isinstance(values, Lists):
+        values = values.take(rows, take)
     return Column(
         column.kind,
         values,

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.column import ZERO, Column, Columns, Struct, exacts_of, full_values
+from tracetypes.compiler.columns.column import ZERO, Column, Columns, Struct, exacts_of, full_values, take
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.pending_take import rows_of_one
 from tracetypes.compiler.tracing.expr import Exact, Undefined
 from tracetypes.records import UNIT, Boolean, Bytes, Date, Float, Integer, String, Timestamp, UnitValue
@@ -109,6 +110,10 @@ def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
     elif isinstance(kind, Exact):
         exacts = ExactSums.concat([exacts_of(column, len(rows)) for column, rows in present] + [ExactSums.zero(1)])
         values = exacts.take(_places([len(rows) for _, rows in present], [rows for _, rows in present], count))
+    elif isinstance(present[0][0].storage, Lists):
+        lists = [column.values for column, _ in present]
+        whole = Lists.concat([*lists, Lists.of(np.zeros(1, np.int64), lists[0].items)], concat)
+        values = whole.take(_places(list(map(len, lists)), [rows for _, rows in present], count), take)
     elif isinstance(kind, Boolean | Integer | Float | Timestamp | Date):
         dtype = np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
         values = np.zeros(count, dtype)

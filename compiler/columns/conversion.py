@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+from itertools import pairwise
 from typing import Any, Final, assert_never
 
 import attrs
@@ -15,10 +17,13 @@ from tracetypes.compiler.columns.arrow import all_within, arrow_type, from_array
 from tracetypes.compiler.columns.column import EPOCH_DAY, Column, Columns, Struct, bare_kind, full_values, take
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Undefined
+from tracetypes.compiler.tracing.kinds import Empty, Level
 from tracetypes.conformance import datetime_of
 from tracetypes.record_copies import builder, made_of
 from tracetypes.records import (
+    INT_MIN,
     UNIT,
     Boolean,
     Bytes,
@@ -226,16 +231,29 @@ def python_values(column: Column, count: int) -> list[Any]:
         repeated = [values] * count
     elif isinstance(values, ExactSums):
         return values.sums()
+    elif isinstance(values, Lists):
+        return _dicts(values)
     elif isinstance(column.kind, ListOf | OneOf | PASSED_ON):
         return from_array(column.kind, values)
     else:
         repeated = values.tolist()
-    match column.kind:
+    kind: Any = column.kind
+    match kind:
         case Timestamp():
             return [datetime_of(micros) for micros in repeated]
         case Date():
             return [dt.date.fromordinal(days + EPOCH_DAY) for days in repeated]
         case Exact() if not column.scalar:
             return list(map(ExactSum.of, repeated))
+        case Empty():
+            return [[] for _ in repeated]
+        case Level():
+            return [-math.inf if number == INT_MIN else number for number in repeated]
         case _:
             return repeated
+
+
+def _dicts(lists: Lists) -> list[dict[Any, Any]]:
+    """Lists of pairs as dicts."""
+    pairs = values_of(lists.items, int(lists.offsets[-1]))
+    return [dict(pairs[start:stop]) for start, stop in pairwise(lists.offsets.tolist())]

@@ -49,6 +49,8 @@ def alike(a: Any, b: Any, *, inexact: bool = False) -> bool:
         return bool(a == b and a.utcoffset() == b.utcoffset())
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(alike(x, y, inexact=inexact) for x, y in zip(a, b, strict=True))
+    if kind is dict:
+        return a.keys() == b.keys() and all(alike(x, b[key], inexact=inexact) for key, x in a.items())
     cls: Any = kind
     names = _fields(cls)
     return bool(a == b) if names is None else all(alike(getattr(a, n), getattr(b, n), inexact=inexact) for n in names)

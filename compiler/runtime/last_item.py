@@ -16,10 +16,9 @@ from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take,
 from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import evaluate
-from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs, fit
-from tracetypes.compiler.runtime.ordered_base import Emitted, evaluated
+from tracetypes.compiler.runtime.ordered_base import Emitted, by_row, evaluated
 from tracetypes.compiler.runtime.ordered_states import settled
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.records import Schema
@@ -105,10 +104,7 @@ class _Pieces:
                 parts.append((own if one.rows is None else own[one.rows], fit(self.gives, one.value)))
         if not parts:
             return []
-        at = np.concatenate([own for own, _ in parts])
-        values = parts[0][1] if len(parts) == 1 else concat([(value, len(own)) for own, value in parts])
-        if (order := stable_order(at)) is not None:
-            at, values = at[order], taken_later(values, order)
+        at, values = by_row(parts)
         return [(self.items.codes[at], self.items.ends[at], values)]
 
 

@@ -45,7 +45,7 @@ class Shape:
         scalars: list[Scalar] = []
         flags: list[tuple[int, ...]] = []
 
-        def visit(one: StateKind, path: tuple[int, ...]) -> None:
+        def visit(one: Any, path: tuple[int, ...]) -> None:
             if isinstance(one, Optional):
                 flags.append(path)
                 visit(one.item, path)

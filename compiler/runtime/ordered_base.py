@@ -18,6 +18,7 @@ from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.columns.column import Column, Columns, inputs_of, take, take_column, taken_later
 from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.evaluation import Ran, run
+from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs
@@ -26,6 +27,7 @@ from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.conformance import conformer
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
+from tracetypes.pauses import catch_up
 from tracetypes.records import INT_MAX
 from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedOrdered
@@ -38,6 +40,7 @@ __all__ = [
     "Replay",
     "SeenKeys",
     "Taken",
+    "by_row",
     "evaluated",
     "first_markers",
 ]
@@ -174,6 +177,15 @@ def evaluated(tree: Tree, states: Columns, rest: Inputs, count: int) -> Iterator
         yield rows, run(tree, find, count if rows is None else len(rows))
 
 
+def by_row(parts: Sequence[tuple[Any, Columns]]) -> tuple[Any, Columns]:
+    """Emissions in the order of the rows (int64, ascending in each part) that emit them; of one row, in that of the parts."""
+    at = np.concatenate([rows for rows, _ in parts])
+    values = parts[0][1] if len(parts) == 1 else concat([(value, len(rows)) for rows, value in parts])
+    if (order := stable_order(at)) is not None:
+        at, values = at[order], taken_later(values, order)
+    return at, values
+
+
 def first_markers(items: OrderedItems, slots: Any) -> Any:
     """The time (int64) from which each key takes markers: a key to come begins with its first item. ``slots``: as in
     :class:`Taken`."""
@@ -189,7 +201,8 @@ class Replay:
 
     def __init__(self, op: Any, form: OrderedForm, markers: MarkerRuns) -> None:
         self.op, self.markers, self.marks = op, markers, form.marks and bool(markers)
-        self.dues = form.dues
+        self.dues, self.puts_off = form.dues, form.puts_off
+        self.next = op.next_emission if form.puts_off else op.next_due
         self.fit, self.types = conformer(form.gives), states_of(op)
         self.values: list[Any] = []
         self.ends: list[int] = []
@@ -209,10 +222,13 @@ class Replay:
         """A key takes the markers from ``start`` on, before ``end``."""
         while True:
             if self.dues:
-                due = self.op.next_due(state, key)
+                due = self.next(state, key)
                 marker = None if due is None else self.markers.next(max(due, start))
             else:
                 marker = self.markers.next(start)
+            done = marker is None or marker >= end
+            if self.puts_off and (last := self.markers.before(end if done else marker)) is not None and last >= start:  # type: ignore[arg-type]
+                state, start = catch_up(self.op, state, key, Marker(last)), last + 1
             if marker is None or marker >= end:
                 return state, start
             self.end, start = marker, marker + 1

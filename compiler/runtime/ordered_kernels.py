@@ -9,10 +9,12 @@ from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.analysis.near import TracedNear
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
+from tracetypes.compiler.analysis.own_windows import TracedWindows
 from tracetypes.compiler.runtime.interval_join import IntervalJoin
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.ordered_base import OrderedKernel, SeenKeys
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
+from tracetypes.compiler.runtime.own_windows import WindowsOfItems
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["kernel_of"]
@@ -21,6 +23,7 @@ KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     Ordered: OrderedColumns,
     TracedLatest: LatestJoin,
     TracedNear: IntervalJoin,
+    TracedWindows: WindowsOfItems,
 }
 """By what is known of an operator."""
 

@@ -241,7 +241,7 @@ class LoopSource:
         scalars: list[tuple[str, str]] = []
         flags: list[tuple[str, str]] = []
 
-        def nothing(one: StateKind, path: tuple[int, ...]) -> None:
+        def nothing(one: Any, path: tuple[int, ...]) -> None:
             """None: its scalars mean nothing."""
             if isinstance(one, Optional):
                 flags.append((name_of("f", path), "False"))

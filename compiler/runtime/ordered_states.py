@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, final
@@ -20,10 +21,12 @@ from tracetypes.compiler.columns.concatenation import concat, merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.scalars import column_of, full, like, put
 from tracetypes.compiler.tracing.expr import Exact, Undefined
-from tracetypes.records import ListOf, Optional, Record
+from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
+from tracetypes.records import INT_MIN, Integer, ListOf, Optional, Record
 
 __all__ = [
     "OrderedState",
@@ -139,9 +142,11 @@ def settled(kind: StateKind, columns: Columns, count: int, within: Any = None) -
     """Columns of a state as arrays of its kind: so they are kept, and found as inputs. What is None in all rows stays one None.
     ``within``: the rows (bool) that mean something; None for all. Raises :class:`Undefined` for columns of another structure."""
     if isinstance(columns, Column) and columns.kind is None:
-        if kind is not None and not isinstance(kind, Optional):
+        if kind is not None and not isinstance(kind, Optional | Empty | Level):
             raise Undefined(0)
         return columns
+    if isinstance(kind, Level):
+        kind = Optional(Integer())
     valid = columns.valid
     some = valid if valid is None or within is None else valid[within]
     if isinstance(kind, Optional):
@@ -217,6 +222,10 @@ def _put(kind: StateKind, columns: Columns, count: int, rows: Any, fresh: Column
 
 def columns_of(kind: StateKind, values: list[Any]) -> Columns:
     """Python values as columns. Raises :class:`Undefined` for values of another structure."""
+    if isinstance(kind, Empty):
+        if any(values):
+            raise Undefined(0)
+        return Column(None, None)
     if kind is None or (isinstance(kind, Optional) and all(value is None for value in values)):
         if any(value is not None for value in values):
             raise Undefined(0)
@@ -234,7 +243,21 @@ def columns_of(kind: StateKind, values: list[Any]) -> Columns:
         return Struct(tuple, _names(kind), tuple(parts))
     if isinstance(kind, Exact):
         return Column(kind, ExactSums.from_sums(values) if values else ExactSums.zero(0))
+    if isinstance(kind, Level):
+        return columns_of(Optional(Integer()), [None if value == -math.inf else value for value in values])
+    if isinstance(kind, MapOf):
+        return _maps(kind, values)
     return column_of(kind, values)
+
+
+def _maps(kind: MapOf, values: list[Any]) -> Column:
+    """Dicts as a column."""
+    if any(type(value) is not dict for value in values):
+        raise Undefined(0)
+    pairs = [pair for value in values for pair in sorted(value.items(), key=itemgetter(0))]
+    keys, held = ([pair[place] for pair in pairs] for place in (0, 1))
+    items = Struct(tuple, (), (columns_of(kind.key, keys), columns_of(kind.value, held)))
+    return Column(kind, Lists.of([len(value) for value in values], items))  # type: ignore[arg-type]
 
 
 def list_column(kind: ListOf, lengths: Any, items: Columns) -> Column:
@@ -262,10 +285,25 @@ def objects_of(kind: StateKind, columns: Columns, count: int) -> list[Any]:
 def classed(kind: StateKind, columns: Columns) -> Columns:
     """Columns of states with the author's classes."""
     bare: Any = kind.item if isinstance(kind, Optional) else kind
-    if not isinstance(columns, Struct):
-        return columns
+    if isinstance(columns, Column):
+        return _told(bare, columns)
     fields = zip(bare.fields, columns.parts, strict=True)
     return Struct(bare.cls, columns.names, tuple(classed(inner, part) for (_, inner), part in fields), columns.valid)  # type: ignore[arg-type]
+
+
+def _told(kind: StateKind, column: Column) -> Column:
+    """A column with what makes the author's objects of it."""
+    if isinstance(kind, MapOf):
+        lists = column.values
+        pairs = zip((kind.key, kind.value), lists.items.parts, strict=True)
+        return Column(column.kind, Lists(lists.offsets, Struct(tuple, (), tuple(classed(*pair) for pair in pairs))))
+    if isinstance(kind, Empty):
+        return Column(kind, None)  # type: ignore[arg-type]
+    if not isinstance(kind, Level):
+        return column
+    if column.kind is None:
+        return Column(kind, INT_MIN)  # type: ignore[arg-type]
+    return Column(kind, column.values if column.valid is None else np.where(column.valid, column.values, INT_MIN))  # type: ignore[arg-type]
 
 
 def _getter(step: str | int) -> Callable[[Any], Any]:

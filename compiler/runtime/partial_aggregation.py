@@ -33,6 +33,7 @@ __all__ = [
     "dtype_of",
     "encode_parts",
     "objects",
+    "part_of",
     "parts_of",
     "reduce_by_key",
     "reduce_part",
@@ -81,7 +82,7 @@ def combine(monoid: Monoid, flow: Flow, ends: Numbers, key: Columns, seen: SeenS
     Raises :class:`Undefined` if a number leaves its type, or a row must run in Python.
     """
     lifted = return_values(monoid.lift, flow.inputs, flow.count)
-    parts = [_part(lifted, part, flow.count) for part in monoid.parts]
+    parts = [part_of(lifted, part, flow.count) for part in monoid.parts]
     groups = Groups.of(*codes_of(ends, key, flow.count))
     columns = tuple(reduce_part(part, column, groups) for part, column in zip(monoid.parts, parts, strict=True))
     if seen is not None and flow.count:
@@ -98,7 +99,8 @@ def reduce_by_key(parts: Sequence[Part], ends: Numbers, key: Columns, columns: S
     return Reduced(ends.take(some), take(key, some), results)
 
 
-def _part(columns: Columns, part: Part, count: int) -> Column:
+def part_of(columns: Columns, part: Part, count: int) -> Column:
+    """The scalars of a component of aggregates. Raises :class:`Undefined` for those of another kind."""
     column = scalar_at(columns, part.path)
     bare: Any = part.kind.item if isinstance(part.kind, Optional) else part.kind
     if column.kind is None:

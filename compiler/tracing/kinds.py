@@ -1,8 +1,8 @@
-"""Kinds of scalars in expressions: schemas, and exact sums."""
+"""Kinds of scalars in expressions: schemas, and exact sums. Kinds of parts of states that no expression reads."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 
@@ -32,8 +32,11 @@ __all__ = [
     "STRING",
     "TIMESTAMP",
     "UNIT_VALUE",
+    "Empty",
     "Exact",
     "Kind",
+    "Level",
+    "MapOf",
 ]
 
 
@@ -46,6 +49,30 @@ class Exact:
 
 
 Kind: TypeAlias = Schema | Exact
+
+
+@final
+@attrs.frozen
+class Level:
+    """The kind of a part of a state that is a whole number, or minus infinity before there is one. As a column: an integer,
+    which is missing there."""
+
+
+@final
+@attrs.frozen
+class MapOf:
+    """The kind of a part of a state that is a dict. ``key`` and ``value``: the kinds of what it holds. As a column: a list of
+    pairs, ascending by key."""
+
+    key: Any
+    value: Any
+
+
+@final
+@attrs.frozen
+class Empty:
+    """The kind of a part of a state that is an empty list whenever states are kept. As a column: None."""
+
 
 PASSED_ON: Final = Unsigned | DecimalOf | EnumOf
 """Kinds of scalars that are passed on as they are: nothing is computed with them, but for the value of an enum."""
