@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from tracetypes.duplicates import Duplicates, settled
 from tracetypes.errors import UsageError
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
@@ -21,14 +22,6 @@ __all__ = ["Deduplicate", "DeduplicateRecent", "DeduplicateWithin", "deduplicate
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-def settled(name: Hashable) -> Hashable:
-    """A name in which NaN, alone or in a tuple, is replaced. A NaN equals only the same object, and a state that was
-    saved and read again has other objects."""
-    if type(name) is tuple:
-        return tuple(map(settled, name))
-    return ... if name != name else name
 
 
 @attrs.frozen
@@ -47,6 +40,11 @@ class Deduplicate(OpKeyedOrdered[K, V, V, set[Hashable]]):
             state.add(name)
             emit(value)
         return state
+
+    def _says(self) -> Duplicates[V] | None:
+        if type(self) is not Deduplicate:  # a subclass may do something else
+            return None
+        return Duplicates(self.by)
 
 
 Recent: TypeAlias = tuple[deque[Hashable], dict[Hashable, int]]
@@ -79,6 +77,11 @@ class DeduplicateRecent(OpKeyedOrdered[K, V, V, Recent]):
                 del counts[oldest]
         return state
 
+    def _says(self) -> Duplicates[V] | None:
+        if type(self) is not DeduplicateRecent:  # a subclass may do something else
+            return None
+        return Duplicates(self.by, items=self.items)
+
 
 @attrs.frozen
 class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
@@ -97,7 +100,7 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
         return {}
 
     def on_item(self, state: dict[Hashable, int], key: K, value: V, emit: EmitValue[V]) -> dict[Hashable, int]:
-        name, time = settled(self.by(value)), micros_from(self.time(value), self.unit)
+        name, time = settled(self.by(value)), self.moment(value)
         last = state.get(name)
         if last is None or time - last > self.horizon:
             emit(value)
@@ -109,6 +112,15 @@ class DeduplicateWithin(OpKeyedOrdered[K, V, V, dict[Hashable, int]]):
 
     def next_due(self, state: dict[Hashable, int], key: K) -> int | None:
         return min(state.values()) + self.horizon + 1 if state else None
+
+    def moment(self, value: V) -> int:
+        """The time of an item in microseconds."""
+        return micros_from(self.time(value), self.unit)
+
+    def _says(self) -> Duplicates[V] | None:
+        if type(self) is not DeduplicateWithin:  # a subclass may do something else
+            return None
+        return Duplicates(self.by, horizon=self.horizon, time=self.moment)
 
 
 def deduplicate(

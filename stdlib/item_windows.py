@@ -12,6 +12,7 @@ import attrs
 
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.own_windows import OwnWindows
+from tracetypes.sliding import Sliding
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
@@ -183,6 +184,11 @@ class SlidingCountWindow(OpKeyedOrdered[K, V, R, Queue[A]]):
         result: Any = self.aggregate.result(combine(old[-1], total) if old else total)
         emit(result)
         return 0, old, new, total
+
+    def _says(self) -> Sliding | None:
+        if type(self) is not SlidingCountWindow:  # a subclass may do something else
+            return None
+        return Sliding(self.aggregate, self.items, self.slide)
 
 
 def count_window(aggregate: Aggregate[V, A, W], *, items: int, slide: int | None = None) -> OrderedOperator[V, W]:

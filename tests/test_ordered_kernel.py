@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes.compiler.analysis.ordered import Ordered
+from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.machine.compilation import Compilation
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns, _Steps
 from tracetypes.compiler.runtime.ordered_machine import MachineLoop
+from tracetypes.compiler.runtime.ordered_states import OrderedStates, slots_of
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib import count, count_window, diff, ewm_mean, pairwise, scan, session
 from tracetypes.stdlib import sum as total
@@ -299,3 +302,20 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
             with pytest.raises(Difference) as caught:
                 simulate(plan(compiled(name)[0], key_groups=1), {"in": tame(300)}, seed=1)
             assert caught.value.method == "on_item"
+
+
+def test_what_threads_know_of_the_keys_of_a_state() -> None:
+    """Each thread has kernels of its own, and a state is in one of them after the other: none of them takes a key that another
+    one has added for a new one."""
+    form = compiled("diff")[1].stages[-1].steps[-1].ordered
+    assert isinstance(form, Ordered)
+    one, other = OrderedStates(form), OrderedStates(form)
+    state = one.of({str(number): None for number in range(100)})
+
+    def take(states: OrderedStates, key: str) -> None:
+        keys: Any = from_arrow(form.key, array(form.key, [key]))
+        states.change(state, keys, slots_of(state, keys, 1), states.first)
+
+    for states, key in ((one, "3"), (other, "4"), (one, "new"), (other, "new"), (other, "newer"), (one, "newer")):
+        take(states, key)
+    assert state.count == 102

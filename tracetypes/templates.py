@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, g
 import attrs
 
 from tracetypes.choices import Choice
+from tracetypes.duplicates import Duplicates
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
@@ -27,6 +28,7 @@ from tracetypes.near import Near
 from tracetypes.own_windows import OwnWindows
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
+from tracetypes.sliding import Sliding
 from tracetypes.summaries import WholeBlock
 
 __all__ = [
@@ -142,7 +144,7 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
         raise NotImplementedError
 
-    def _says(self) -> Latest[V] | Near[V] | OwnWindows[V] | None:
+    def _says(self) -> Duplicates[V] | Latest[V] | Near[V] | OwnWindows[V] | Sliding | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 

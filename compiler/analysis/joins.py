@@ -54,9 +54,9 @@ def optional(value: Schema) -> Schema:
     return value if isinstance(value, Optional) else Optional(value)
 
 
-def time_in(time: Callable[[Any], int], side: Record) -> Tree:
-    """The tree of the time of the items of a side. Raises :class:`Untraceable`."""
-    tree = returned(time, side)
+def time_in(time: Callable[[Any], int], items: Schema) -> Tree:
+    """The tree of the time of items. Raises :class:`Untraceable`."""
+    tree = returned(time, items)
     if any(isinstance(result, Pack) or result.kind != Integer() for result in results(tree) if result is not None):
         raise Untraceable("has times that are no whole numbers")
     return tree

@@ -16,28 +16,26 @@ import attrs
 from tracetypes.blame import called
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import Places, places_of
+from tracetypes.compiler.analysis.duplicates import duplicates_in
 from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
 from tracetypes.compiler.analysis.near import near_in
-from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, kind_of, need_held
+from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, kind_of, need_held, united
 from tracetypes.compiler.analysis.own_windows import windows_in
+from tracetypes.compiler.analysis.sliding import sliding_in
 from tracetypes.compiler.tracing.expr import Input, Leaf, Pack, Tree, Value, arguments_of, is_same
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
+from tracetypes.duplicates import Duplicates
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
 from tracetypes.nodes import Sort
 from tracetypes.own_windows import OwnWindows
-from tracetypes.records import (
-    Float,
-    Integer,
-    Optional,
-    Record,
-    Schema,
-)
+from tracetypes.records import Integer, Optional, Record, Schema
 from tracetypes.schemas import schema_of
 from tracetypes.self_description import SelfDescribing
+from tracetypes.sliding import Sliding
 from tracetypes.state_check import states_of
 from tracetypes.templates import OpKeyedOrdered, overrides
 from tracetypes.trace import StreamType
@@ -48,9 +46,11 @@ GROWTH: Final = 8
 """How often a structure may grow."""
 
 SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {
+    Duplicates: duplicates_in,
     Latest: latest_in,
     Near: near_in,
     OwnWindows: windows_in,
+    Sliding: sliding_in,
 }
 """By what an operator of the library says of itself: what makes expressions of it. Raises :class:`Untraceable`."""
 
@@ -171,25 +171,6 @@ def _argument(state: StateKind) -> Shape:
 
 
 # --------------------------------------------------------------------------------------------------- structures
-
-
-def united(one: StateKind, other: StateKind) -> StateKind:
-    """The kind of what is of one or the other. Raises :class:`Untraceable` if there is none."""
-    if one == other or other is None:
-        return one if one is None or one == other or isinstance(one, Optional) else Optional(one)  # type: ignore[arg-type]
-    if one is None:
-        return other if isinstance(other, Optional) else Optional(other)  # type: ignore[arg-type]
-    if isinstance(one, Optional) or isinstance(other, Optional):
-        bare = [kind.item if isinstance(kind, Optional) else kind for kind in (one, other)]
-        return Optional(united(*bare))  # type: ignore[arg-type]
-    if isinstance(one, Record) and isinstance(other, Record) and one.cls is other.cls and one.names == other.names:
-        pairs = zip(one.fields, other.fields, strict=True)
-        fields: Any = tuple((name, united(first, second)) for (name, first), (_, second) in pairs)
-        return Record(one.cls, fields)
-    if {type(one), type(other)} == {Integer, Float}:
-        hint = "an int here and a float there: write 0.0 where 0 stands for a float"
-        raise Untraceable(f"returns {hint}", kind=hint)
-    raise Untraceable("returns states of different structure")
 
 
 def _example(state: StateKind) -> Value:

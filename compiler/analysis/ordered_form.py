@@ -11,7 +11,7 @@ from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Record, Schema, String, Timestamp
 
-__all__ = ["OrderedForm", "StateKind", "kind_of", "need_held"]
+__all__ = ["OrderedForm", "StateKind", "kind_of", "need_held", "united"]
 
 StateKind = Kind | Empty | Level | MapOf | None
 """The kind of a state, or of a part of one; None for what is always None."""
@@ -57,3 +57,22 @@ def need_held(state: StateKind) -> None:
         need_held(state.item)
     elif state is not None and not isinstance(state, _HELD):
         raise Untraceable(f"has a state that holds a {type(state).__name__}, which columns of states do not")
+
+
+def united(one: StateKind, other: StateKind) -> StateKind:
+    """The kind of what is of one or the other. Raises :class:`Untraceable` if there is none."""
+    if one == other or other is None:
+        return one if one is None or one == other or isinstance(one, Optional) else Optional(one)  # type: ignore[arg-type]
+    if one is None:
+        return other if isinstance(other, Optional) else Optional(other)  # type: ignore[arg-type]
+    if isinstance(one, Optional) or isinstance(other, Optional):
+        bare = [kind.item if isinstance(kind, Optional) else kind for kind in (one, other)]
+        return Optional(united(*bare))  # type: ignore[arg-type]
+    if isinstance(one, Record) and isinstance(other, Record) and one.cls is other.cls and one.names == other.names:
+        pairs = zip(one.fields, other.fields, strict=True)
+        fields: Any = tuple((name, united(first, second)) for (name, first), (_, second) in pairs)
+        return Record(one.cls, fields)
+    if {type(one), type(other)} == {Integer, Float}:
+        hint = "an int here and a float there: write 0.0 where 0 stands for a float"
+        raise Untraceable(f"returns {hint}", kind=hint)
+    raise Untraceable("returns states of different structure")

@@ -42,7 +42,7 @@ from tracetypes.records import Integer
 from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["ClosedKeys", "ColumnState", "Columnar"]
+__all__ = ["ClosedKeys", "ColumnState", "Columnar", "described", "objects_of"]
 
 
 # -------------------------------------------------------------------------------------------------- states
@@ -63,13 +63,14 @@ class Shape:
     @property
     def text(self) -> str:
         """The same for equal shapes in every process."""
-        return f"{_describe(self.state)} of {_describe(self.agg)}"
+        return f"{described(self.state)} of {described(self.agg)}"
 
 
-def _describe(value: Value) -> str:
+def described(value: Value) -> str:
+    """A structure as text."""
     if isinstance(value, Pack):
         names = value.names or tuple(map(str, range(len(value.parts))))
-        parts = ", ".join(f"{name}: {_describe(part)}" for name, part in zip(names, value.parts, strict=True))
+        parts = ", ".join(f"{name}: {described(part)}" for name, part in zip(names, value.parts, strict=True))
         return f"{value.cls.__module__}.{value.cls.__qualname__}({parts})"
     return repr(value.kind)
 
@@ -101,6 +102,7 @@ class ColumnState:
 
 
 def objects_of(shape: Value, parts: Sequence[Column], count: int) -> list[Any]:
+    """Values of a structure, from its scalars."""
     paths = [path for path, _ in leaves(shape)]
     return values_of(structured(shape, dict(zip(paths, parts, strict=True)), ()), count)
 

@@ -19,7 +19,7 @@ from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.members import Member
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.join_sides import bounded, mask_of, none_of, sides_of, times_of, value_of
-from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys
+from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, KernelOfKeys, SeenKeys
 from tracetypes.compiler.runtime.ordered_states import OrderedState, list_column, list_parts
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import INT_MIN, Boolean, Integer
@@ -61,7 +61,7 @@ class Pairs:
 
 
 @final
-class IntervalJoin(OrderedKernel):
+class IntervalJoin(KernelOfKeys):
     """Runs an interval join over columns."""
 
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: TracedNear, seen: SeenKeys | None = None) -> None:

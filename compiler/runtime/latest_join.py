@@ -18,7 +18,7 @@ from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.members import Member
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.join_sides import bounded, mask_of, none_of, present_of, sides_of, times_of, value_of
-from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys
+from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, KernelOfKeys, SeenKeys
 from tracetypes.compiler.runtime.ordered_states import OrderedState, classed, merged, settled
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
@@ -55,7 +55,7 @@ class Rights:
 
 
 @final
-class LatestJoin(OrderedKernel):
+class LatestJoin(KernelOfKeys):
     """Runs an as-of or a table join over columns."""
 
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: TracedLatest, seen: SeenKeys | None = None) -> None:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD", "BATCH", "COMPILED", "FEW", "FLUSH", "MANY", "PAUSE", "PER_ITEM", "PIECES", "SLAB", "TOGETHER", "YOUNG"]
+__all__ = [
+    "AHEAD",
+    "BATCH",
+    "COMPILED",
+    "FEW",
+    "FLUSH",
+    "LARGE",
+    "MANY",
+    "PAUSE",
+    "PER_ITEM",
+    "PIECES",
+    "SLAB",
+    "TOGETHER",
+    "TURN",
+    "YOUNG",
+]
 
 BATCH = 50_000
 """Items of one message at most."""
@@ -22,6 +37,9 @@ SLAB = 8_192
 TOGETHER = 128 << 20
 """Bytes of a Parquet file, before they were compressed, that are read as one where they are several row groups."""
 
+TURN = 20
+"""Items in Python that cost as much as a turn of a kernel in which few items take part."""
+
 YOUNG = 50_000
 """Objects after which the garbage collector looks while a stage takes and closes blocks."""
 
@@ -33,6 +51,9 @@ MANY = 64
 
 FEW = 16
 """Idle keys are removed when they are so large a part of all keys (one of so many), or larger."""
+
+LARGE = 16_384
+"""Keys from which on they are looked up in a table that is kept."""
 
 PAUSE = 64
 """Markers over empty blocks, one after the other, that are a pause: from so many on it pays to ask which of them matter."""

@@ -22,7 +22,14 @@ from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs
-from tracetypes.compiler.runtime.ordered_states import OrderedState, OrderedStates, merged
+from tracetypes.compiler.runtime.ordered_states import (
+    OrderedState,
+    OrderedStates,
+    StatesOfKeys,
+    merged,
+    objects_of,
+    slots_of,
+)
 from tracetypes.compiler.tracing.expr import Input, Tree, Undefined
 from tracetypes.conformance import conformer
 from tracetypes.marker_runs import MarkerRuns
@@ -36,6 +43,7 @@ __all__ = [
     "NEVER",
     "Emitted",
     "Following",
+    "KernelOfKeys",
     "OrderedKernel",
     "Replay",
     "SeenKeys",
@@ -44,6 +52,13 @@ __all__ = [
     "evaluated",
     "first_markers",
 ]
+
+AGAIN: Final = 4
+"""Where items do not fit, so many bits less than states hold must come as items before states are columns again; each time
+twice as many as before."""
+
+MOST_FAILURES: Final = 12
+"""Times from which on it is no more."""
 
 NEVER: Final = INT_MAX
 """Behind every marker."""
@@ -61,40 +76,39 @@ class Emitted:
 
 @attrs.frozen(eq=False)
 class Taken:
-    """What keys have taken: ``number`` of them, their slots before (int64, -1 for none), their states before and after, and what
-    they have emitted."""
+    """What keys have taken: ``number`` of them, their slots before (int64, -1 for none), and what they have emitted. ``change``:
+    lets the states be as they are afterwards. ``state``: that of one of these keys as an object, as it is by now."""
 
     keys: Columns
     number: int
     slots: Any
-    before: Columns
-    after: Columns
     emitted: Emitted
+    state: Callable[[int], Any]
+    change: Callable[[], None]
 
 
-SeenKeys = Callable[[OrderedItems, MarkerRuns, Taken], None]
-"""Sees what keys have taken."""
+SeenKeys = Callable[[OrderedItems, MarkerRuns, Taken], Callable[[], None] | None]
+"""Sees what keys have taken, before their states change; what it gives is called afterwards."""
 
 
 class OrderedKernel(ABC):
     """Runs an ordered operator over columns. ``seen`` sees what it does."""
 
-    def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: OrderedForm, seen: SeenKeys | None = None) -> None:
-        self.op, self.form, self.seen = op, form, seen
-        self.states = OrderedStates(form)
-        self.refused = 0
-        """How many states did not fit into columns."""
+    def __init__(
+        self, op: OpKeyedOrdered[Any, Any, Any, Any], form: OrderedForm, states: StatesOfKeys, seen: SeenKeys | None
+    ) -> None:
+        self.op, self.form, self.states, self.seen = op, form, states, seen
+        self.refused = self.failures = self.waits = 0
+        """How many states did not fit into columns; how often items did not, and how many go on as objects before states are
+        columns again."""
 
     @abstractmethod
-    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
-        """In which of some slots (int64) a marker may matter (bool)."""
+    def taken(self, state: Any, items: OrderedItems, markers: MarkerRuns) -> Taken:
+        """What keys do that take the items of the blocks of some markers, and the markers. Raises :class:`Undefined`."""
 
-    @abstractmethod
-    def after(
-        self, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
-    ) -> tuple[Columns, Emitted]:
-        """What some keys have as states when they have taken items and markers, and what they have emitted. ``first``:
-        the :func:`first_markers`."""
+    def held(self, state: Any) -> int:
+        """How much states hold that need not be touched by items that come: so much is moved when they become objects."""
+        return 0
 
     @property
     def at_once(self) -> bool:
@@ -103,9 +117,13 @@ class OrderedKernel(ABC):
 
     def adopted(self, state: Any, count: int) -> OrderedState | None:
         """States as columns; None where they and the ``count`` items that come are so few that objects are as fast, or where they
-        do not fit. Those that did not fit are tried again only when there are twice as many."""
+        do not fit. Those that did not fit are tried again only when there are twice as many; where items did not fit, only after
+        some others, so that what states hold is not moved each time."""
         if isinstance(state, OrderedState):
             return state if self.states.fits(state) else None
+        if self.waits > 0:
+            self.waits -= count
+            return None
         if count + len(state) < limits.MANY or (self.refused and len(state) < 2 * self.refused):
             return None
         try:
@@ -118,17 +136,41 @@ class OrderedKernel(ABC):
         """Take the items of the blocks of some markers, and the markers; gives what is emitted. Raises :class:`Undefined`; then
         ``state`` is as it was."""
         with np.errstate(all="ignore"):
-            taken = self._taken(state, items, markers)
-            if self.seen is not None:
-                self.seen(items, markers, taken)
-            self.states.change(state, taken.keys, taken.slots, taken.after)
-        if self.form.forgets:
-            self.states.forget(state, taken.slots)
+            try:
+                taken = self.taken(state, items, markers)
+            except Undefined:
+                self.failures = min(self.failures + 1, MOST_FAILURES)
+                self.waits = (self.held(state) << self.failures) >> AGAIN
+                raise
+            compare = None if self.seen is None else self.seen(items, markers, taken)
+            taken.change()
+            if compare is not None:
+                compare()
         return _items(taken, items.start + 1)
 
-    def _taken(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
-        keys, number, slots = items.keys, items.number, self.states.find(state, items.keys, items.number)
-        states = self.states.taken(state, slots)
+
+class KernelOfKeys(OrderedKernel):
+    """A kernel that takes the states of keys, a row each, to states."""
+
+    def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: OrderedForm, seen: SeenKeys | None = None) -> None:
+        self.columns = OrderedStates(form)
+        super().__init__(op, form, self.columns, seen)
+
+    @abstractmethod
+    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
+        """In which of some slots (int64) a marker may matter (bool)."""
+
+    @abstractmethod
+    def after(
+        self, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
+    ) -> tuple[Columns, Emitted]:
+        """What some keys have as states when they have taken items and markers, and what they have emitted. ``first``:
+        the :func:`first_markers`."""
+
+    def taken(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
+        """What keys do that take items and markers."""
+        keys, number, slots = items.keys, items.number, slots_of(state, items.keys, items.number)
+        states = self.columns.taken(state, slots)
         if self.form.marks and markers:
             due = self._due(state, slots, markers)
             if len(due):
@@ -137,7 +179,18 @@ class OrderedKernel(ABC):
                 keys = concat([(keys, number), (take(state.keys, due), len(due))]) if number else take(state.keys, due)
                 number, slots = number + len(due), np.concatenate([slots, due])
         after, emitted = self.after(items, markers, keys, first_markers(items, slots), states)
-        return Taken(keys, number, slots, states, after, emitted)
+        by_now = [states]
+
+        def change() -> None:
+            by_now[0] = after
+            self.columns.change(state, keys, slots, after)
+            if self.form.forgets:
+                self.columns.forget(state, slots)
+
+        def of_key(code: int) -> Any:
+            return objects_of(self.form.state, take(by_now[0], np.array([code])), 1)[0]
+
+        return Taken(keys, number, slots, emitted, of_key, change)
 
     def _due(self, state: OrderedState, slots: Any, markers: MarkerRuns) -> Any:
         """The slots (int64) without items for which a marker may matter."""

@@ -3,6 +3,7 @@ had before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, final
@@ -10,12 +11,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
-from tracetypes.compiler.columns.column import Columns, take
+from tracetypes.compiler.columns.column import take
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.ordered_base import Replay, Taken
-from tracetypes.compiler.runtime.ordered_states import objects_of
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.errors import CodedError
 from tracetypes.marker_runs import MarkerRuns
@@ -40,33 +40,38 @@ class OrderedCheck:
         self.verifier, self.op, self.ordered = verifier, step.operator, ordered
         self.name, self.watch = verifier.names[id(step.operator)], verifier.keyed(step)
 
-    def __call__(self, items: OrderedItems, markers: MarkerRuns, taken: Taken) -> None:
-        """Compare what some keys have done. Raises :class:`Difference`."""
+    def __call__(self, items: OrderedItems, markers: MarkerRuns, taken: Taken) -> Callable[[], None] | None:
+        """What compares what some keys have done, and raises :class:`Difference`."""
         if self.watch is not None and self.watch.asks:
-            return
+            return None
         codes: list[int] = []
         if items.count and (rows := self.verifier.pick(f"{self.name} on_item", items.count)) is not None:
             codes += np.unique(items.codes[rows * APART % items.count]).tolist()
         silent = taken.number - items.number
         if silent and (rows := self.verifier.pick(f"{self.name} on_marker", silent)) is not None:
             codes += (items.number + rows).tolist()
-        if codes:
-            with self.verifier.timed():
-                starts = np.append(items.starts, np.full(silent, items.count))
-                for code in codes:
-                    self._one(items, markers, taken, code, int(starts[code]), int(starts[code + 1]))
+        if not codes:
+            return None
+        with self.verifier.timed():
+            before = [(code, taken.state(code)) for code in codes]
+        return partial(self._compare, items, markers, taken, before)
 
-    def _state(self, states: Columns, code: int) -> Any:
-        return objects_of(self.ordered.state, take(states, np.array([code])), 1)[0]
+    def _compare(self, items: OrderedItems, markers: MarkerRuns, taken: Taken, before: list[tuple[int, Any]]) -> None:
+        with self.verifier.timed():
+            starts = np.append(items.starts, np.full(taken.number - items.number, items.count))
+            for code, old in before:
+                self._one(items, markers, taken, code, old, int(starts[code]), int(starts[code + 1]))
 
-    def _one(self, items: OrderedItems, markers: MarkerRuns, taken: Taken, code: int, start: int, end: int) -> None:
+    def _one(
+        self, items: OrderedItems, markers: MarkerRuns, taken: Taken, code: int, old: Any, start: int, end: int
+    ) -> None:
         """Compare one key."""
         whole = end - start <= MOST
         rows = np.arange(start, end if whole else start + MOST)
         values, ends = values_of(take(items.values, rows), len(rows)), items.ends[rows].tolist()
         some = markers if whole else markers.up_to(ends[-1] - 1)
         (key,) = values_of(take(taken.keys, np.array([code])), 1)
-        old, new = (self._state(states, code) for states in (taken.before, taken.after))
+        new = taken.state(code)
         op: Any = self.op
         if self.watch is not None:
             op = self.watch.of(len(values)) if values else self.watch.at_marker()

@@ -42,7 +42,7 @@ from tracetypes.compiler.runtime.ordered_base import (
     NEVER,
     Emitted,
     Following,
-    OrderedKernel,
+    KernelOfKeys,
     Replay,
     SeenKeys,
     evaluated,
@@ -68,7 +68,7 @@ _rows: Final[WeakKeyDictionary[Ordered, int]] = WeakKeyDictionary()
 
 
 @final
-class OrderedColumns(OrderedKernel):
+class OrderedColumns(KernelOfKeys):
     """Runs a traced operator over columns."""
 
     def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], ordered: Ordered, seen: SeenKeys | None = None) -> None:

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tracetypes.compiler.analysis.duplicates import TracedDuplicates
 from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.analysis.near import TracedNear
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.analysis.own_windows import TracedWindows
+from tracetypes.compiler.analysis.sliding import TracedSliding
+from tracetypes.compiler.runtime.duplicates import DuplicatesKernel
 from tracetypes.compiler.runtime.interval_join import IntervalJoin
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.ordered_base import OrderedKernel, SeenKeys
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
 from tracetypes.compiler.runtime.own_windows import WindowsOfItems
+from tracetypes.compiler.runtime.sliding_windows import SlidingWindows
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["kernel_of"]
 
 KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     Ordered: OrderedColumns,
+    TracedDuplicates: DuplicatesKernel,
     TracedLatest: LatestJoin,
     TracedNear: IntervalJoin,
     TracedWindows: WindowsOfItems,
+    TracedSliding: SlidingWindows,
 }
 """By what is known of an operator."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, final
+from typing import Any, Final, Protocol, final
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -21,7 +21,9 @@ from tracetypes.compiler.columns.concatenation import concat, merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.hash_table import HashTable
 from tracetypes.compiler.columns.lists import Lists
+from tracetypes.compiler.columns.row_hashes import hashes_of_rows, rows_alike
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.scalars import column_of, full, like, put
 from tracetypes.compiler.tracing.expr import Exact, Undefined
@@ -31,13 +33,17 @@ from tracetypes.records import INT_MIN, Integer, ListOf, Optional, Record
 __all__ = [
     "OrderedState",
     "OrderedStates",
+    "StatesOfKeys",
+    "add_keys",
     "classed",
     "columns_of",
+    "keep_keys",
     "list_column",
     "list_parts",
     "merged",
     "objects_of",
     "settled",
+    "slots_of",
 ]
 
 
@@ -61,6 +67,62 @@ class OrderedState:
         """Those of some slots (int64)."""
         return attrs.evolve(self, keys=take(self.keys, rows), count=len(rows), states=take(self.states, rows))
 
+    def followed_by(self, others: Sequence[OrderedState]) -> OrderedState:
+        """These and those of other keys, of the same shape. Raises :class:`Undefined`."""
+        full = [one for one in (self, *others) if one.count] or [self]
+        keys = concat([(one.keys, one.count) for one in full])
+        states = concat([(one.states, one.count) for one in full])
+        return attrs.evolve(self, keys=keys, count=sum(one.count for one in full), states=states)
+
+
+_SLOTS: Final[WeakKeyDictionary[OrderedState, HashTable]] = WeakKeyDictionary()
+"""The slots of keys, where there are many. All threads share it: a state has one at a time, and not always the same."""
+
+
+def slots_of(state: OrderedState, keys: Columns, number: int) -> Any:
+    """The slots (int64) of keys that are all different; -1 where there is none."""
+    if not state.count or not number:
+        return np.full(number, -1, np.int64)
+    if number * 8 >= state.count and state.count < limits.LARGE:
+        groups = groups_of(concat([(state.keys, state.count), (keys, number)]), state.count + number)
+        slots = groups.first[groups.of_row[state.count :]]
+        return np.where(slots < state.count, slots, -1)
+    if (known := _SLOTS.get(state)) is None:
+        known = _SLOTS[state] = HashTable(hashes_of_rows(state.keys, state.count))
+    return known.find(
+        hashes_of_rows(keys, number), lambda some, rows: rows_alike(take(state.keys, rows), take(keys, some), len(some))
+    )
+
+
+def add_keys(state: OrderedState, keys: Columns, slots: Any) -> Any:
+    """Give slots to keys that have none (-1); the slots of all."""
+    new = np.flatnonzero(slots < 0)
+    if not len(new):
+        return slots
+    count, names = state.count + len(new), take(keys, new)
+    state.keys = concat([(state.keys, state.count), (names, len(new))]) if state.count else names
+    if (known := _SLOTS.get(state)) is not None:
+        known.add(hashes_of_rows(names, len(new)))
+    slots = slots.copy()
+    slots[new], state.count = state.count + np.arange(len(new)), count
+    return slots
+
+
+def keep_keys(state: OrderedState, rows: Any) -> None:
+    """Remove all keys but those of some slots (int64)."""
+    state.keys, state.count = take(state.keys, rows), len(rows)
+    _SLOTS.pop(state, None)
+
+
+class StatesOfKeys(Protocol):
+    """Makes states of one operator."""
+
+    def fits(self, state: OrderedState) -> bool:
+        """Are these columns such as this operator makes?"""
+
+    def of(self, states: dict[Any, Any]) -> OrderedState:
+        """Columns for states by key. Raises :class:`Undefined` where they do not fit."""
+
 
 @final
 class OrderedStates:
@@ -71,8 +133,6 @@ class OrderedStates:
         self.shape = repr(self.kind), dumps(self.kind)
         self.first = columns_of(self.kind, [ordered.initial])
         """The state of a key to come, in one row."""
-        self.slots: WeakKeyDictionary[OrderedState, dict[Any, int]] = WeakKeyDictionary()
-        """The slots of keys, where few were looked for."""
 
     def fits(self, state: OrderedState) -> bool:
         """Are these columns such as this operator makes?"""
@@ -82,19 +142,6 @@ class OrderedStates:
         """Columns for states by key. Raises :class:`Undefined` where they do not fit."""
         keys = from_arrow(self.key, array(self.key, list(states)))
         return OrderedState(keys, len(states), columns_of(self.kind, list(states.values())), self.shape)
-
-    def find(self, state: OrderedState, keys: Columns, number: int) -> Any:
-        """The slots (int64) of keys that are all different; -1 where there is none."""
-        if not state.count or not number:
-            return np.full(number, -1, np.int64)
-        if number * 8 < state.count:
-            slots = self.slots.get(state)
-            if slots is None:
-                slots = self.slots[state] = dict(zip(values_of(state.keys, state.count), range(state.count), strict=True))
-            return np.array([slots.get(key, -1) for key in values_of(keys, number)], np.int64)
-        groups = groups_of(concat([(state.keys, state.count), (keys, number)]), state.count + number)
-        slots = groups.first[groups.of_row[state.count :]]
-        return np.where(slots < state.count, slots, -1)
 
     def taken(self, state: OrderedState, slots: Any) -> Columns:
         """The states in some slots; those of keys to come where a slot is -1."""
@@ -109,20 +156,15 @@ class OrderedStates:
     def change(self, state: OrderedState, keys: Columns, slots: Any, states: Columns) -> None:
         """Replace the states of some keys, and add those whose slot is -1."""
         new = np.flatnonzero(slots < 0)
-        count, where = state.count + len(new), slots.copy()
-        where[new] = state.count + np.arange(len(new))
         if len(new):
-            fresh, names = take(states, new), take(keys, new)
+            fresh = take(states, new)
             if state.count:
-                state.states = settled(self.kind, concat([(state.states, state.count), (fresh, len(new))]), count)
-                state.keys = concat([(state.keys, state.count), (names, len(new))])
-            else:
-                state.states, state.keys = fresh, names
-            if (known := self.slots.get(state)) is not None:
-                known.update(zip(values_of(names, len(new)), range(state.count, count), strict=True))
-            state.count = count
+                count = state.count + len(new)
+                fresh = settled(self.kind, concat([(state.states, state.count), (fresh, len(new))]), count)
+            state.states = fresh
+        where = add_keys(state, keys, slots)
         if len(new) < len(slots):
-            state.states = _put(self.kind, state.states, count, where, states)
+            state.states = _put(self.kind, state.states, state.count, where, states)
 
     def forget(self, state: OrderedState, slots: Any) -> None:
         """Remove the keys whose state is that of a key to come. Few of many stay until there are more: removing one moves
@@ -131,8 +173,8 @@ class OrderedStates:
         rows = np.flatnonzero(gone)
         if len(rows) and len(rows) * limits.FEW >= state.count:
             stay = np.flatnonzero(~gone)
-            state.keys, state.states, state.count = take(state.keys, stay), take(state.states, stay), len(stay)
-            self.slots.pop(state, None)
+            state.states = take(state.states, stay)
+            keep_keys(state, stay)
 
 
 # -------------------------------------------------------------------------------------------------- as columns

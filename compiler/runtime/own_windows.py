@@ -34,7 +34,7 @@ from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import fit
-from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys, by_row
+from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, KernelOfKeys, SeenKeys, by_row
 from tracetypes.compiler.runtime.ordered_states import OrderedState, settled
 from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
 from tracetypes.compiler.tracing.expr import Exact, Undefined
@@ -85,7 +85,7 @@ class Windows:
 
 
 @final
-class WindowsOfItems(OrderedKernel):
+class WindowsOfItems(KernelOfKeys):
     """Runs windows by the items' own times over columns."""
 
     def __init__(

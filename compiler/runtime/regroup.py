@@ -104,13 +104,11 @@ def _joined_operator(some: Sequence[Any]) -> Any:
 
 
 def _joined_in_order(some: Sequence[Any]) -> Any:
-    """The states of an ordered operator: as columns, if all of them are columns of one shape."""
+    """The states of an ordered operator: as columns, if all that hold something are columns of one shape."""
+    some = [one for one in some if not isinstance(one, dict) or one] or some[:1]
     if all(isinstance(one, OrderedState) and one.shape[0] == some[0].shape[0] for one in some):
-        full = [one for one in some if one.count] or some[:1]
         with suppress(Undefined):
-            keys = concat([(one.keys, one.count) for one in full])
-            states = concat([(one.states, one.count) for one in full])
-            return OrderedState(keys, sum(one.count for one in full), states, some[0].shape)
+            return some[0].followed_by(some[1:])
     return {key: value for one in some for key, value in (one if isinstance(one, dict) else one.to_objects()).items()}
 
 

@@ -91,7 +91,7 @@ rarely_collected: Final = _RareCollection()
 
 
 def _rows(arrived: Arrived) -> int:
-    return arrived.batch.num_rows if isinstance(arrived, Items) else 0
+    return arrived.count if isinstance(arrived, Items) else 0
 
 
 Opened: TypeAlias = Callable[[StageState, Epoch], OpenBlocks]

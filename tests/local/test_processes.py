@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from tests.graphs import Case, cases
 from tests.local.test_driver import hits, run_into, two_stages
-from tests.local.test_interpolation import flow as interpolated
+from tests.local.test_ordered_checkpoints import flow as ordered
 from tests.spark.support import defined, differences
 from tests.spark.test_agreement import as_lines, cut
 from tracetypes import (
@@ -445,7 +445,7 @@ def test_what_calls_python() -> None:
     assert InPython.of(planned(scores())) == InPython(frozenset({(0, 0)}), frozenset())
     assert InPython.of(planned(stepped())) == InPython(frozenset({(0, 0)}), frozenset({0}))
     assert InPython.of(planned(two_stages())) == InPython(frozenset(), frozenset({0, 1}))
-    over_columns = plan(interpolated(), parallelism=2)
+    over_columns = plan(ordered("interpolate"), parallelism=2)
     assert InPython.of(over_columns) == InPython(frozenset(), frozenset())
     assert InPython.of(in_python(over_columns, names_of(over_columns).values())).stages == {0}
 
