@@ -189,7 +189,7 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         "        native    key_by",
         "        Arrow     SORT (fused)",
         "        Python    time_window",
-        "                  because `time_window` returns a dict",
+        "                  because `both` in `time_window(struct(watts=both))` calls _operator.truediv",
         "    sink 'averages' : O[str, Average]",
     ):
         assert line in lines
@@ -263,7 +263,7 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [shown.count(word) for word in ("RR", "HASH(16)", "SORT")] == [1, 2, 2]
     badges = {name: next(t for t in shown[shown.index(name) :] if t in ("native", "Python")) for name in OPERATORS}
     assert badges == OPERATORS
-    assert "Python, because `time_window` returns a dict (" in plan
+    assert "Python, because `both` in `time_window(struct(watts=both))` calls _operator.truediv (" in plan
     assert "stage 0, one stateful operator by key group" in page, "the plan as text"
 
 
