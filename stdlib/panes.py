@@ -156,12 +156,12 @@ class _InStacks(_Windows[K, V, R, TwoStacks[A], A]):
         return stack_of((self.identity(),) * self.panes), None, self.identity()
 
     def coarser(self) -> Coarser | None:
-        found = super().coarser()
-        if found is None or self.panes != self.slide:
-            return found
+        coarse = super().coarser()
+        if coarse is None or self.panes != self.slide:
+            return coarse
         # Windows that do not overlap have a single pane then, and nothing to keep in stacks.
-        op: SlidingPanes[K, V, R, A] = SlidingPanes(self.aggregate, 1, 1, found.size, self.ends, self.offset, word=self.word)
-        return attrs.evolve(found, op=op)
+        op: SlidingPanes[K, V, R, A] = SlidingPanes(self.aggregate, 1, 1, coarse.size, self.ends, self.offset, word=self.word)
+        return attrs.evolve(coarse, op=op)
 
 
 @attrs.frozen

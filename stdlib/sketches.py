@@ -119,9 +119,9 @@ class ApproxCountDistinct(Measured[V, tuple[int, ...] | bytes, int], Generic[V])
     def lift(self, value: V) -> tuple[int, ...] | bytes:
         return (self.register(self.measure(value)),)
 
-    def register(self, measured: Any) -> int:
-        """The register of what is measured, and its rank there."""
-        hashed = hash_of(likeness_of(measured))
+    def register(self, value: Any) -> int:
+        """The register of a value, and its rank there."""
+        hashed = hash_of(likeness_of(value))
         rest = hashed >> self.precision
         rank = 65 - self.precision - rest.bit_length()
         return (hashed & ((1 << self.precision) - 1)) << 6 | rank

@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from tests.strategies import some
 from tracetypes import Checked, Dataflow, check, interpret_rows
+from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.plan.in_python import in_python, names_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import plan
@@ -17,7 +21,7 @@ from tracetypes.compiler.runtime.ordered_base import OrderedKernel
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.trial.simulate import simulate
 
-__all__ = ["Plans", "answers_differ", "count_runs", "plans_of", "refuse_objects", "run_of"]
+__all__ = ["Plans", "answers_differ", "check_runs", "count_runs", "plans_of", "refuse_objects", "run_of"]
 
 Plans: TypeAlias = tuple[Checked, Plan, Plan]
 """A flow, its plan, and its plan in Python."""
@@ -52,7 +56,25 @@ def refuse_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: OrderedState) -> Any:
         raise AssertionError("states become objects")
 
-    monkeypatch.setattr(OrderedState, "to_objects", refused)
+    for cls in (OrderedState, *OrderedState.__subclasses__()):
+        monkeypatch.setattr(cls, "to_objects", refused)
+
+
+def check_runs(
+    plans: Plans, form: type[OrderedForm], inputs: Mapping[str, st.SearchStrategy[Any]], tame: Any, counts: Counter[str]
+) -> None:
+    """Whole runs of an operator that is known as ``form`` tell what the definition does. ``inputs``: strategies of the rows of
+    each source; ``tame``: rows of all sources that run over columns. ``counts``: as of :func:`count_runs`."""
+    assert isinstance(plans[1].stages[-1].steps[-1].ordered, form)
+
+    @settings(deadline=None, max_examples=some(20))
+    @example(tame, 3, False)
+    @given(st.fixed_dictionaries(dict(inputs)), st.integers(0, 1000), st.booleans())
+    def one_run(rows: dict[str, Any], seed: int, changing: bool) -> None:
+        assert answers_differ(plans, rows, seed, changing=changing) is None
+
+    one_run()
+    assert counts["items"]
 
 
 def answers_differ(plans: Plans, rows: Mapping[str, Any], seed: int, *, changing: bool) -> tuple[Any, Any] | None:

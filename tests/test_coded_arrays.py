@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes.compiler.columns.coded_arrays import concatenated, decoded, with_short_dictionaries
+from tracetypes.compiler.columns.coded_arrays import concat_arrays, plain_array, with_short_dictionaries
 
 ROWS = st.none() | st.fixed_dictionaries(
     {
@@ -33,10 +33,10 @@ TABLES = st.lists(st.tuples(st.lists(ROWS, max_size=6), st.sets(st.sampled_from(
 
 @given(TABLES)
 def test_arrays_after_each_other(tables: list[tuple[list[Any], set[str]]]) -> None:
-    whole = concatenated([coded(rows, sorted(names)) for rows, names in tables])
+    whole = concat_arrays([coded(rows, sorted(names)) for rows, names in tables])
     assert whole.to_pylist() == [row for rows, _ in tables for row in rows]
-    assert decoded(whole).type == TYPE
-    assert decoded(whole).to_pylist() == whole.to_pylist()
+    assert plain_array(whole).type == TYPE
+    assert plain_array(whole).to_pylist() == whole.to_pylist()
 
 
 @given(st.lists(ROWS, max_size=9), st.integers(0, 9), st.integers(0, 9))
@@ -53,5 +53,5 @@ def test_text_is_coded_where_it_is_for_most_rows() -> None:
     chance = random.Random(1)
     rows = [{"name": chance.choice("ab"), "number": 1, "more": None} for _ in range(9)]
     many, few = coded(rows, ["name"]), coded(rows[:2], [])
-    assert concatenated([few, many]).type == many.type
-    assert concatenated([many.slice(0, 2), coded(rows, [])]).type == TYPE
+    assert concat_arrays([few, many]).type == many.type
+    assert concat_arrays([many.slice(0, 2), coded(rows, [])]).type == TYPE

@@ -13,10 +13,9 @@ from typing import Any, Final
 import attrs
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tests.over_columns import Plans, check_runs, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes.compiler.analysis.duplicates import TracedDuplicates
 from tracetypes.compiler.analysis.pickles import dumps, loads
@@ -104,16 +103,7 @@ CASES = [*((name, "all") for name in NAMES), *((name, kind) for name in ("nested
 @pytest.mark.parametrize(("name", "kind"), [*CASES, ("float", "within"), ("text", "other times")])
 def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, kind: str, columns: Counter[str]) -> None:
     plans = compiled(name, kind)
-    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedDuplicates)
-
-    @settings(deadline=None, max_examples=15)
-    @example(tame(60)["in"], 3, False)
-    @given(st.lists(ROWS, max_size=40), st.integers(0, 1000), st.booleans())
-    def one_run(rows: list[Row], seed: int, changing: bool) -> None:
-        assert answers_differ(plans, {"in": rows}, seed, changing=changing) is None
-
-    one_run()
-    assert columns["items"]
+    check_runs(plans, TracedDuplicates, {"in": st.lists(ROWS, max_size=40)}, tame(60), columns)
 
 
 # ------------------------------------------------------------------------------------------------------- columns
@@ -204,7 +194,7 @@ def test_states_have_one_form(kind: str) -> None:
 
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that are forgotten, a horizon that is too short, names that markers do not remove, and a log out of order."""
-    late, gone, add = Sequences.late, DuplicatesKernel._gone, GrowingArray.add
+    late, removals, add = Sequences.late, DuplicatesKernel._removals, GrowingArray.add
 
     def forgetful(self: Any, slots: Any, names: Any, hashes: Any) -> Any:
         return np.full(len(slots), -1)
@@ -212,8 +202,8 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
     def short(self: Any, earlier: Any, horizon: Any, removal: Any) -> Any:
         return late(self, earlier, horizon // 2, removal)
 
-    def none_gone(self: Any, state: Any, markers: Any) -> Any:
-        return gone(self, state, markers)[:0]
+    def no_removals(self: Any, state: Any, markers: Any) -> Any:
+        return removals(self, state, markers)[:0]
 
     def backwards(self: Any, values: Any) -> None:
         add(self, values[::-1])
@@ -222,7 +212,7 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
         ("all", NameTable, "find", forgetful),
         ("within", Sequences, "late", short),
         ("recent", Sequences, "late", short),
-        ("within", DuplicatesKernel, "_gone", none_gone),
+        ("within", DuplicatesKernel, "_removals", no_removals),
         ("recent", GrowingArray, "add", backwards),
     ]
     for kind, owner, name, broken in twins:

@@ -10,11 +10,9 @@ from typing import Any, get_args
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
-from tests.strategies import some
+from tests.over_columns import Plans, answers_differ, check_runs, count_runs, plans_of, refuse_objects
 from tests.test_latest_join import QUOTES, TRADES, Quote, Trade
 from tracetypes import Dataflow, U, every, interpret_rows
 from tracetypes.compiler.analysis.near import TracedNear
@@ -61,15 +59,8 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize(("how", "bounds", "times"), CASES)
 def test_runs_over_columns_tell_the_trace_of_the_definition(how: str, bounds: str, times: str, columns: Counter[str]) -> None:
     plans = compiled(how, bounds, times)
-    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedNear)
-
-    @settings(deadline=None, max_examples=some(15))
-    @given(st.lists(TRADES, max_size=25), st.lists(QUOTES, max_size=25), st.integers(0, 1000), st.booleans())
-    def one_run(left: list[Trade], right: list[Quote], seed: int, changing: bool) -> None:
-        assert answers_differ(plans, {"left": left, "right": right}, seed, changing=changing) is None
-
-    one_run()
-    assert columns["items"]
+    inputs = {"left": st.lists(TRADES, max_size=25), "right": st.lists(QUOTES, max_size=25)}
+    check_runs(plans, TracedNear, inputs, tame(40), columns)
 
 
 def tame(count: int) -> dict[str, list[Any]]:

@@ -11,11 +11,9 @@ from typing import Any, get_args
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
-from tests.strategies import some
+from tests.over_columns import Plans, check_runs, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, U, every, interpret_rows
 from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.plan.planner import plan
@@ -113,15 +111,8 @@ QUOTES = st.builds(Quote, KEYS, TIMES, FLOATS, st.sampled_from([0, 1, 7, 9, -3, 
 @pytest.mark.parametrize("name", JOINS)
 def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: Counter[str]) -> None:
     plans = compiled(name)
-    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedLatest)
-
-    @settings(deadline=None, max_examples=some(25))
-    @given(st.lists(TRADES, max_size=25), st.lists(QUOTES, max_size=25), st.integers(0, 1000), st.booleans())
-    def one_run(left: list[Trade], right: list[Quote], seed: int, changing: bool) -> None:
-        assert answers_differ(plans, {"left": left, "right": right}, seed, changing=changing) is None
-
-    one_run()
-    assert columns["items"]
+    inputs = {"left": st.lists(TRADES, max_size=25), "right": st.lists(QUOTES, max_size=25)}
+    check_runs(plans, TracedLatest, inputs, tame(40), columns)
 
 
 def tame(count: int) -> dict[str, list[Any]]:

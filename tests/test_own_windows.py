@@ -13,11 +13,10 @@ import attrs
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracetypes
-from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tests.over_columns import Plans, answers_differ, check_runs, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, Item, U, check, every, interpret_rows, sort
 from tracetypes import stdlib as ts
 from tracetypes.algebra import smaller
@@ -97,24 +96,16 @@ CASES = [*[(one, "grace") for one in AGGREGATES], *[("fast_sum", one) for one in
 @pytest.mark.parametrize(("aggregate", "windows"), CASES)
 def test_runs_over_columns_tell_the_trace_of_the_definition(aggregate: str, windows: str, columns: Counter[str]) -> None:
     plans = compiled(aggregate, windows)
-    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedWindows)
-
-    @settings(deadline=None, max_examples=15)
-    @given(st.lists(READINGS, max_size=25), st.integers(0, 1000), st.booleans())
-    def one_run(readings: list[Reading], seed: int, changing: bool) -> None:
-        assert answers_differ(plans, {"readings": readings}, seed, changing=changing) is None
-
-    one_run()
-    assert columns["items"]
+    check_runs(plans, TracedWindows, {"readings": st.lists(READINGS, max_size=25)}, {"readings": tame(40)}, columns)
 
 
 def tame(count: int) -> list[Reading]:
     """Windows of several blocks, late items, and several windows that one marker ends."""
-    chance, found = random.Random(1), list[Reading]()
+    chance, readings = random.Random(1), list[Reading]()
     for at in range(count):
         key, back, size = chance.choice("abcdef"), chance.choice([0, 0, 2, 9, 30]), chance.random() * 10.0 ** (at % 17)
-        found.append(Reading(key, at // 4 + at // 100 * 50, back, at % 7, size))
-    return found
+        readings.append(Reading(key, at // 4 + at // 100 * 50, back, at % 7, size))
+    return readings
 
 
 @pytest.mark.parametrize("windows", WINDOWS)
@@ -131,10 +122,10 @@ def test_tame_items_never_go_back_to_objects(
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Late items that count, states that forget what they hold, a sum from its end, a window that ends too early, and a number
     before which windows are over that stays behind."""
-    windows, states, joined, over_at = (
+    windows, states, add, over_at = (
         WindowsOfItems._windows,
         WindowsOfItems._states,
-        kernel._joined,
+        kernel._add,
         WindowsOfItems._over_at,
     )
 
@@ -144,16 +135,16 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
     def forgetful(self: Any, some: Any, *args: Any) -> Any:
         return states(self, attrs.evolve(some, removal=np.zeros_like(some.removal)), *args)
 
-    def held_last(part: Any, held: Any, fresh: Any, of_held: Any, groups: Any) -> Any:
-        before = attrs.evolve(held, values=held.values * 0.0)
-        after = joined(part, before, fresh, of_held, groups)
+    def before_last(part: Any, before: Any, fresh: Any, of_before: Any, groups: Any) -> Any:
+        nothing = attrs.evolve(before, values=before.values * 0.0)
+        after = add(part, nothing, fresh, of_before, groups)
         values = after.values.copy()
-        np.add.at(values, of_held, held.values)
+        np.add.at(values, of_before, before.values)
         return attrs.evolve(after, values=values)
 
     def too_early(self: Any, *args: Any) -> Any:
-        found = windows(self, *args)
-        return attrs.evolve(found, removal=np.where(found.removal == NEVER, args[0].ends.max(initial=0), found.removal))
+        whole = windows(self, *args)
+        return attrs.evolve(whole, removal=np.where(whole.removal == NEVER, args[0].ends.max(initial=0), whole.removal))
 
     def behind(self: Any, marker: int) -> int:
         return over_at(self, marker) - 1
@@ -161,7 +152,7 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
     twins: list[tuple[Any, str, Any]] = [
         (WindowsOfItems, "_windows", none_late),
         (WindowsOfItems, "_states", forgetful),
-        (kernel, "_joined", held_last),
+        (kernel, "_add", before_last),
         (WindowsOfItems, "_windows", too_early),
         (WindowsOfItems, "_over_at", behind),
     ]

@@ -11,10 +11,9 @@ from typing import Any, Final
 import attrs
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.over_columns import Plans, answers_differ, count_runs, plans_of
+from tests.over_columns import Plans, check_runs, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes import stdlib as ts
 from tracetypes.compiler.analysis.pickles import dumps, loads
@@ -22,9 +21,8 @@ from tracetypes.compiler.analysis.sliding import TracedSliding
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.messages import Difference
-from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.sliding_windows import SlidingWindows
-from tracetypes.compiler.runtime.window_states import WindowState, WindowStates
+from tracetypes.compiler.runtime.window_states import WindowStates
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.compiler.trial.simulate import simulate
 
@@ -89,16 +87,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize(("name", "items", "slide"), CASES)
 def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, items: int, slide: int, columns: Counter[str]) -> None:
     plans = compiled(name, items, slide)
-    assert isinstance(plans[1].stages[-1].steps[-1].ordered, TracedSliding)
-
-    @settings(deadline=None, max_examples=15)
-    @example(tame(60)["in"], 3, False)
-    @given(st.lists(ROWS, max_size=50), st.integers(0, 1000), st.booleans())
-    def one_run(rows: list[Row], seed: int, changing: bool) -> None:
-        assert answers_differ(plans, {"in": rows}, seed, changing=changing) is None
-
-    one_run()
-    assert columns["items"]
+    check_runs(plans, TracedSliding, {"in": st.lists(ROWS, max_size=50)}, tame(60), columns)
 
 
 def tame(count: int, keys: str = "abcd") -> dict[str, list[Any]]:
@@ -106,14 +95,10 @@ def tame(count: int, keys: str = "abcd") -> dict[str, list[Any]]:
     return {"in": [Row(chance.choice(keys), at // 4, chance.randrange(99), chance.random()) for at in range(count)]}
 
 
-def refused(self: OrderedState) -> Any:
-    raise AssertionError("states become objects")
-
-
 @pytest.mark.parametrize("name", ["sum", "mean", "variance", "max"])
 def test_tame_items_never_go_back_to_objects(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Key groups of another number go on, too."""
-    monkeypatch.setattr(WindowState, "to_objects", refused)
+    refuse_objects(monkeypatch)
     checked, one, _ = compiled(name, 4, 3)
     one, rows = attrs.evolve(one, verify_every=0), tame(300, keys="abcdefghijklmn")
     others = [attrs.evolve(plan(checked, parallelism=1, key_groups=groups), verify_every=0) for groups in (1, 4, 2)]
@@ -149,7 +134,7 @@ def test_states_of_other_windows_stay_in_python() -> None:
 
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """States that are forgotten, aggregates without their first part, and a count since the last window that begins anew."""
-    come, states, combined = WindowStates.to_come, SlidingWindows._states, SlidingWindows._combined
+    come, states, combined = WindowStates.to_come, SlidingWindows._states, SlidingWindows._combine
 
     def forgetful(self: Any, state: Any, slots: Any, keys: Any) -> Any:
         return come(self, state, np.full_like(slots, -1), keys)
@@ -165,7 +150,7 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
     twins: list[tuple[Any, str, Any]] = [
         (WindowStates, "to_come", forgetful),
         (SlidingWindows, "_states", anew),
-        (SlidingWindows, "_combined", second_only),
+        (SlidingWindows, "_combine", second_only),
     ]
     for owner, name, broken in twins:
         with monkeypatch.context() as patch:

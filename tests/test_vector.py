@@ -439,11 +439,11 @@ def test_dictionaries_without_entries() -> None:
 def test_text_goes_out_as_it_is_held() -> None:
     column = coded_text(["a", "b", "a"], ["b", "a"])(given(STRING))
     assert to_arrow(STRING, column, 3).equals(pa.array(["a", "b", "a"]))
-    kept = to_arrow(STRING, column, 3, coded=True)
+    kept = to_arrow(STRING, column, 3, keep_codes=True)
     assert (kept.indices.to_pylist(), kept.dictionary.to_pylist()) == ([1, 0, 1], ["b", "a"])
     missing = coded_text(["a", None], ["a"])(given(STRING))
     with pytest.raises(Undefined):
-        to_arrow(STRING, missing, 2, coded=True)
+        to_arrow(STRING, missing, 2, keep_codes=True)
 
 
 def test_conditions_see_only_the_rows_that_come_to_them() -> None:

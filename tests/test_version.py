@@ -46,7 +46,7 @@ PICKLED = (
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
     "compiler.runtime.ordered_states.OrderedState",
     *(f"compiler.runtime.name_states.{name}" for name in ("NameState", "NameKind", "NameTable")),
-    *("compiler.runtime.window_states.WindowState", "compiler.runtime.window_states.Lists"),
+    "compiler.runtime.window_states.WindowState",
     *("compiler.columns.growing.GrowingArray", "compiler.columns.growing.GrowingColumns"),
     *("compiler.runtime.partial_aggregation.Combined", "compiler.runtime.partial_aggregation.Reduced"),
     "compiler.columns.exact_sums.ExactSums",

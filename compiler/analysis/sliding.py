@@ -82,7 +82,7 @@ def sliding_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Sliding, takes: Stre
 
 
 def _results(tree: Tree) -> list[Value]:
-    found = list(results(tree))
-    if not found or None in found:
+    values = list(results(tree))
+    if not values or None in values:
         raise Untraceable("makes no aggregate of some values")
-    return [one for one in found if one is not None]
+    return [one for one in values if one is not None]

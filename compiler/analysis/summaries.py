@@ -8,16 +8,12 @@ import attrs
 
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import TracedChoice, choice_in, place_of, returned, where_of
+from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.monoids import results, united
-from tracetypes.compiler.tracing.expr import Pack, Tree, Value
+from tracetypes.compiler.tracing.expr import Exact, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
 from tracetypes.markers import Marker
 from tracetypes.records import (
-    Boolean,
-    Bytes,
-    Date,
-    DecimalOf,
-    EnumOf,
     Float,
     Integer,
     ListOf,
@@ -25,10 +21,6 @@ from tracetypes.records import (
     Optional,
     Record,
     Schema,
-    String,
-    Timestamp,
-    UnitValue,
-    Unsigned,
 )
 from tracetypes.schemas import schema_of
 from tracetypes.summaries import Distinct, Listing, OfBag, Ranking, Registers, Summary, ValuesOfRanks, WholeBlock
@@ -123,26 +115,25 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
         case Listing():
             item = value if part.of is None else schema_of(part.to)
             of = None if part.of is None else returned(part.of, value)
-            if of is not None and not _fits(_united(of), item):
+            if of is not None and not _fits(_shape(of), item):
                 raise Untraceable("gives values of another type than those that are listed")
             by = None if part.by is None else place_of(part.by, value)
             return TracedPart(part, ListOf(item, False), where, of, by)
         case Distinct() | Registers():
             of = None if part.of is None else returned(part.of, value)
-            if not (_told_apart(value) if of is None else _all_told_apart(_united(of))):
+            if not (has_codes(value) if of is None else _has_codes(_shape(of))):
                 raise Untraceable("counts values that columns cannot tell apart")
             return TracedPart(part, Integer(), where, of)
         case ValuesOfRanks():
             of = None if part.of is None else returned(part.of, value)
-            measured = value if of is None else getattr(_united(of), "kind", None)
-            if not isinstance(measured, Integer | Float):
+            if not isinstance(value if of is None else getattr(_shape(of), "kind", None), Integer | Float):
                 raise Untraceable("measures something else than numbers")
             return TracedPart(part, Float() if part.alone else ListOf(Float(), False), where, of)
         case never:
             assert_never(never)
 
 
-def _united(tree: Tree) -> Value:
+def _shape(tree: Tree) -> Value:
     return united([result for result in results(tree) if result is not None], "value")
 
 
@@ -164,31 +155,9 @@ def _is_of(kind: Schema, schema: Schema) -> bool:
     return kind == schema or (isinstance(kind, Integer) and isinstance(schema, Float))
 
 
-def _all_told_apart(value: Value) -> bool:
-    return all(map(_all_told_apart, value.parts)) if isinstance(value, Pack) else _told_apart(value.kind)
-
-
-def _told_apart(schema: Any) -> bool:
-    """Are equal keys of a schema equal as columns?"""
-    match schema:
-        case Record(fields=fields):
-            return all(_told_apart(inner) for _, inner in fields)
-        case Optional(item):
-            return not isinstance(item, Record) and _told_apart(item)
-        case LiteralOf(item, _):
-            return _told_apart(item)
-        case _:
-            kinds = (
-                Boolean
-                | Integer
-                | Float
-                | String
-                | Bytes
-                | Timestamp
-                | Date
-                | UnitValue
-                | Unsigned
-                | DecimalOf
-                | EnumOf
-            )
-            return isinstance(schema, kinds)
+def _has_codes(value: Value) -> bool:
+    """Do columns tell whether two values of this structure are equal?"""
+    if isinstance(value, Pack):
+        return all(map(_has_codes, value.parts))
+    kind: Any = value.kind
+    return kind is not None and not isinstance(kind, Exact) and has_codes(kind)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["concatenated", "decoded", "with_short_dictionaries", "without_dictionaries"]
+__all__ = ["concat_arrays", "plain_array", "with_short_dictionaries", "without_dictionaries"]
 
 
-def decoded(column: Any) -> Any:
+def plain_array(column: Any) -> Any:
     """An array without dictionaries."""
     return _as(column, _plain(column.type))
 
 
 def without_dictionaries(batch: Any) -> Any:
     """A record batch whose columns are not dictionary-encoded."""
-    columns = list(map(decoded, batch.columns))
+    columns = list(map(plain_array, batch.columns))
     if all(one is other for one, other in zip(columns, batch.columns, strict=True)):
         return batch
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -28,7 +28,7 @@ def with_short_dictionaries(column: Any) -> Any:
     return _as(column, _short(column))
 
 
-def concatenated(arrays: Sequence[Any]) -> Any:
+def concat_arrays(arrays: Sequence[Any]) -> Any:
     """Arrays of one type, after each other. Text is dictionary-encoded where it is for most rows."""
     if len(arrays) == 1:
         return arrays[0]

@@ -247,7 +247,7 @@ def take_column(column: Column, rows: Any) -> Column:
     elif isinstance(values, Struct):
         values = take(values, rows)
     elif isinstance(values, Lists):
-        values = values.take(rows, take)
+        values = values.take(rows)
     return Column(
         column.kind,
         values,

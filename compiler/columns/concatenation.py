@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.column import ZERO, Column, Columns, Struct, exacts_of, full_values, take
+from tracetypes.compiler.columns.column import ZERO, Column, Columns, Struct, exacts_of, full_values
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.pending_take import rows_of_one
@@ -32,7 +32,7 @@ def concat(parts: Sequence[tuple[Columns, int]]) -> Columns:
         return Struct(
             first.cls, first.names, columns, _masks([(one.valid, count) for one, count in parts], filler=True)
         )
-    if (column := _end_to_end(parts)) is not None:
+    if (column := _end_to_end(parts) or _lists(parts)) is not None:
         return column
     starts = np.cumsum([0, *[count for _, count in parts]])
     placed = [(columns, np.arange(a, b)) for (columns, _), a, b in zip(parts, starts[:-1], starts[1:], strict=True)]
@@ -68,6 +68,15 @@ def _end_to_end(parts: Sequence[tuple[Columns, int]]) -> Column | None:
         arrays = [full_values(column, count) for column, count in filled]
         whole = np.concatenate(arrays) if type(arrays[0]) is np.ndarray else pa.concat_arrays(arrays)
     return Column(kind, whole, _masks(valid, filler=True), _masks(undefined, filler=False))
+
+
+def _lists(parts: Sequence[tuple[Columns, int]]) -> Column | None:
+    """Lists one after the other. None for other columns."""
+    lists = [one.storage for one, _ in parts if isinstance(one, Column) and one.valid is None and isinstance(one.storage, Lists)]
+    first = parts[0][0] if parts else None
+    if not isinstance(first, Column) or len(lists) < len(parts):
+        return None
+    return Column(first.kind, lists[0].followed_by(lists[1:]))
 
 
 def _masks(parts: Sequence[tuple[Any, int]], *, filler: bool) -> Any:
@@ -112,8 +121,9 @@ def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
         values = exacts.take(_places([len(rows) for _, rows in present], [rows for _, rows in present], count))
     elif isinstance(present[0][0].storage, Lists):
         lists = [column.values for column, _ in present]
-        whole = Lists.concat([*lists, Lists.of(np.zeros(1, np.int64), lists[0].items)], concat)
-        values = whole.take(_places(list(map(len, lists)), [rows for _, rows in present], count), take)
+        places = _places(list(map(len, lists)), [rows for _, rows in present], count)
+        places[places == sum(map(len, lists))] = -1
+        values = lists[0].followed_by(lists[1:]).take(places)
     elif isinstance(kind, Boolean | Integer | Float | Timestamp | Date):
         dtype = np.bool_ if isinstance(kind, Boolean) else np.float64 if isinstance(kind, Float) else np.int64
         values = np.zeros(count, dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, assert_never
 
 import attrs
@@ -125,10 +125,10 @@ def _as(array: Any, type_: Any) -> Any:
     return array if array.type == type_ else array.cast(type_)
 
 
-def to_arrow(schema: Schema, columns: Columns, count: int, *, coded: bool = False) -> Any:
+def to_arrow(schema: Schema, columns: Columns, count: int, *, keep_codes: bool = False) -> Any:
     """The Arrow array of ``columns.arrow_type(schema)``, ``count`` rows. Integers become floats if the schema is float,
-    as in ``conformer``. ``coded``: text that is dictionary-encoded stays so, in records, too. Raises ``Undefined`` if a value
-    does not fit the schema."""
+    as in ``conformer``. ``keep_codes``: text that is dictionary-encoded stays so, in records, too. Raises ``Undefined`` if a
+    value does not fit the schema."""
     optional = isinstance(schema, Optional)
     if isinstance(schema, Optional):
         schema = schema.item
@@ -136,7 +136,7 @@ def to_arrow(schema: Schema, columns: Columns, count: int, *, coded: bool = Fals
         raise Undefined(int(np.argmin(columns.valid)))
     missing = None if columns.valid is None else pa.array(~columns.valid)
     if isinstance(columns, Struct):
-        return _struct_to_arrow(schema, columns, count, missing, coded)
+        return _struct_to_arrow(schema, columns, count, missing, keep_codes)
     if columns.undefined is not None and columns.undefined.any():
         raise Undefined(int(np.argmax(columns.undefined)))
     if columns.kind is None:
@@ -154,7 +154,7 @@ def to_arrow(schema: Schema, columns: Columns, count: int, *, coded: bool = Fals
         return items
     if columns.kind != schema:
         raise Undefined(0)
-    if coded and isinstance(columns.storage, DictionaryEncoded):
+    if keep_codes and isinstance(columns.storage, DictionaryEncoded):
         return columns.storage.to_arrow(columns.valid)
     values = full_values(columns, count)
     match schema:
@@ -171,14 +171,14 @@ def to_arrow(schema: Schema, columns: Columns, count: int, *, coded: bool = Fals
     return array if missing is None or not len(array) else pc.if_else(missing, pa.scalar(None, array.type), array)
 
 
-def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any, coded: bool) -> Any:
+def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any, keep_codes: bool) -> Any:
     kind = arrow_type(schema)
     match schema:
         case OneOf(members):
             if columns.cls not in [member.cls for member in members]:
                 raise Undefined(0)
             parts = [
-                to_arrow(m, columns, count, coded=coded) if m.cls is columns.cls else pa.nulls(count, arrow_type(m))
+                to_arrow(m, columns, count, keep_codes=keep_codes) if m.cls is columns.cls else pa.nulls(count, arrow_type(m))
                 for m in members
             ]
         case Record(cls, fields):
@@ -193,7 +193,7 @@ def _struct_to_arrow(schema: Schema, columns: Struct, count: int, missing: Any, 
                 if columns.valid is not None:
                     # A row that is missing as a whole may be missing in its fields.
                     inner = inner if isinstance(inner, Optional | UnitValue) else Optional(inner)
-                parts.append(to_arrow(inner, part, count, coded=coded))
+                parts.append(to_arrow(inner, part, count, keep_codes=keep_codes))
         case _:
             raise Undefined(0)
     typed = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
@@ -255,5 +255,5 @@ def python_values(column: Column, count: int) -> list[Any]:
 
 def _dicts(lists: Lists) -> list[dict[Any, Any]]:
     """Lists of pairs as dicts."""
-    pairs = values_of(lists.items, int(lists.offsets[-1]))
-    return [dict(pairs[start:stop]) for start, stop in pairwise(lists.offsets.tolist())]
+    pairs = values_of(lists.items, lists.count)
+    return [dict(pairs[first:behind]) for first, behind in pairwise(accumulate(lists.lengths.tolist(), initial=0))]

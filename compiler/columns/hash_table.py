@@ -21,7 +21,7 @@ NOBODY: Final = -1
 @final
 class HashTable:
     """Rows, each at one of the places behind the one that its hash says; none of these is free. All rows that are looked up or
-    added look at a place at the same time, then those that are left at the next one. So a row costs a few steps of numpy, however
+    added look at a place at the same time, then the rest at the next one. So a row costs a few steps of numpy, however
     many the table has."""
 
     def __init__(self, hashes: Any) -> None:
@@ -33,31 +33,31 @@ class HashTable:
     def find(self, hashes: Any, is_row: Callable[[Any, Any], Any]) -> Any:
         """The row (int64) of each hash, -1 where there is none. ``is_row``: whether (bool) some of what is looked up, by number,
         is in some rows, which have the same hash."""
-        found = np.full(len(hashes), NOBODY)
-        left, at = np.arange(len(hashes)), self._first(hashes)
-        while len(left):
+        answers = np.full(len(hashes), NOBODY)
+        rest, at = np.arange(len(hashes)), self._first(hashes)
+        while len(rest):
             rows = self._rows.take(at)
-            taken = rows >= 0
-            if not taken.all():
-                left, at, rows = left[taken], at[taken], rows[taken]
-            same = np.flatnonzero(self._hashes.take(at) == hashes.take(left))
+            there = rows >= 0
+            if not there.all():
+                rest, at, rows = rest[there], at[there], rows[there]
+            same = np.flatnonzero(self._hashes.take(at) == hashes.take(rest))
             if len(same):
-                same = same[is_row(left[same], rows[same])]
-                found[left[same]] = rows[same]
-                others = np.ones(len(left), np.bool_)
+                same = same[is_row(rest[same], rows[same])]
+                answers[rest[same]] = rows[same]
+                others = np.ones(len(rest), np.bool_)
                 others[same] = False
-                left, at = left[others], at[others]
+                rest, at = rest[others], at[others]
             at = (at + 1) & self._mask
-        return found
+        return answers
 
     def add(self, hashes: Any) -> None:
         """Add rows, which follow those that are there and differ from all others."""
         first, self.count = self.count, self.count + len(hashes)
         if LOAD * self.count > self._mask + 1:
             old = np.flatnonzero(self._rows >= 0)
-            rows, known = self._rows[old], self._hashes[old]
+            rows, of_rows = self._rows[old], self._hashes[old]
             self._make(max(LEAST, 1 << (2 * LOAD * self.count - 1).bit_length()))
-            self._place(known, rows)
+            self._place(of_rows, rows)
         self._place(hashes, np.arange(first, self.count))
 
     def _make(self, places: int) -> None:

@@ -251,7 +251,7 @@ class Columns:
         if columns is not None:
             if isinstance(columns, Column) and type(array_of(columns.storage)) is np.ndarray:
                 return lambda: to_arrow(schema, columns, count)
-            array = to_arrow(schema, columns, count, coded=True)
+            array = to_arrow(schema, columns, count, keep_codes=True)
             return lambda: array
         column = table.column(0) if self.leaf.layout.keyed else pa.nulls(count)
         if not isinstance(schema, Integer | Boolean | String | Timestamp | UnitValue):

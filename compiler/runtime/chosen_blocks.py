@@ -26,7 +26,7 @@ from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, Placi
 from tracetypes.compiler.runtime.open_tables import Tables
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.runtime.summaries import counts_kept, needed_rows, results_of
+from tracetypes.compiler.runtime.summaries import bucket_count, needed_rows, results_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
@@ -115,7 +115,7 @@ class ChosenBlocks(FoldedBlocks):
             if rows is not None:
                 at = pa.array(rows)
                 table = table[0][rows], table[1].take(at), table[2].take(at)
-            elif not self.blocks.grows and 2 * counts_kept(parts, flow, table[0]) < flow.count:
+            elif not self.blocks.grows and 2 * bucket_count(parts, flow, table[0]) < flow.count:
                 self._to_aggregates(table)
                 return
         self.state.tables.append(table)

@@ -20,7 +20,7 @@ from tracetypes.compiler.columns.row_hashes import hashes_of_rows
 from tracetypes.compiler.columns.sorting import stable_order
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.join_sides import bounded
-from tracetypes.compiler.runtime.name_states import GONE, NameKind, NameState, NameStates, counted, names_in
+from tracetypes.compiler.runtime.name_states import ABSENT, NameKind, NameState, NameStates, counts_column, names_in
 from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, OrderedKernel, SeenKeys, Taken
 from tracetypes.compiler.runtime.ordered_states import add_keys, columns_of, slots_of
 from tracetypes.compiler.tracing.expr import Undefined
@@ -36,7 +36,7 @@ LARGE: Final = 4_096
 
 @final
 @attrs.frozen(eq=False)
-class Named:
+class ItemsByName:
     """Items by key and name, which are a pair. ``of_row``: the pair of each item; ``first`` and ``last``: the first and the last
     item of each pair; ``names`` and ``hashes``: as many; ``rows``: where each pair is in the table of names, -1 for nowhere (all
     int64 but names and hashes)."""
@@ -58,28 +58,28 @@ class DuplicatesKernel(OrderedKernel):
         super().__init__(op, form, states, seen)
         self.its, self.kind = form, states.kind
 
-    def held(self, state: Any) -> int:
+    def load(self, state: Any) -> int:
         """How many names there are."""
         return int(state.table.count)
 
-    def taken(self, state: NameState, items: OrderedItems, markers: MarkerRuns) -> Taken:
+    def take(self, state: NameState, items: OrderedItems, markers: MarkerRuns) -> Taken:
         """What keys do that take items and markers."""
         slots = slots_of(state, items.keys, items.number)
-        named = self._named(state, items, slots)
+        by_name = self._by_name(state, items, slots)
         numbers = None
         if self.its.items is None and self.its.time is None:
-            emitted = np.sort(named.first[named.rows < 0])
+            emitted = np.sort(by_name.first[by_name.rows < 0])
         else:
-            emitted, numbers = self._by_numbers(state, items, markers, named, slots)
-        gone, looks = self._gone(state, markers), Looks(self.kind, state, items, named, slots)
+            emitted, numbers = self._by_numbers(state, items, markers, by_name, slots)
+        removals, looks = self._removals(state, markers), Looks(self.kind, state, items, by_name, slots)
 
         def change() -> None:
-            looks.slots = self._change(state, items, looks.slots, named, numbers, gone, markers)
+            looks.slots = self._change(state, items, looks.slots, by_name, numbers, removals, markers)
 
         out = Emitted(items.codes[emitted], items.ends[emitted], taken_later(items.values, emitted))
         keys, number = items.keys, items.number
-        if len(gone) and self.seen is not None:  # markers remove names of keys without items, too
-            silent = np.setdiff1d(state.table.slots.values[gone], slots)
+        if len(removals) and self.seen is not None:  # markers remove names of keys without items, too
+            silent = np.setdiff1d(state.table.slots.values[removals], slots)
             keys = concat([(keys, number), (take(state.keys, silent), len(silent))]) if number else take(state.keys, silent)
             number, slots = number + len(silent), np.concatenate([slots, silent])
             looks.slots = slots
@@ -87,7 +87,7 @@ class DuplicatesKernel(OrderedKernel):
 
     # ---------------------------------------------------------------------------------------------------- names
 
-    def _named(self, state: NameState, items: OrderedItems, slots: Any) -> Named:
+    def _by_name(self, state: NameState, items: OrderedItems, slots: Any) -> ItemsByName:
         count = items.count
         whole = inputs_of({"value": items.values})
         columns = return_values(self.its.name, whole, count) if count else columns_of(self.its.names, [])
@@ -101,7 +101,7 @@ class DuplicatesKernel(OrderedKernel):
         rows, known = np.full(len(first), -1), np.flatnonzero(own >= 0)
         if len(known) and state.table.count:
             rows[known] = state.table.find(own[known], take(names, known), hashes[known])
-        return Named(of_row, first, last, names, hashes, rows)
+        return ItemsByName(of_row, first, last, names, hashes, rows)
 
     def _numbers(self, state: NameState, items: OrderedItems, slots: Any) -> Any:
         """The times (int64) of items, or their places among those of their key."""
@@ -118,17 +118,17 @@ class DuplicatesKernel(OrderedKernel):
         return np.arange(1, items.count + 1) + (before - items.starts[:-1])[items.codes]
 
     def _by_numbers(
-        self, state: NameState, items: OrderedItems, markers: MarkerRuns, named: Named, slots: Any
+        self, state: NameState, items: OrderedItems, markers: MarkerRuns, by_name: ItemsByName, slots: Any
     ) -> tuple[Any, Any]:
         """Which items (int64) are emitted, and the number (int64) that each pair has afterwards."""
         assert state.table.numbers is not None
         numbers = self._numbers(state, items, slots)
-        order = stable_order(named.of_row.astype(np.int64, copy=False))
+        order = stable_order(by_name.of_row.astype(np.int64, copy=False))
         if order is None:
             order = np.arange(items.count)
-        earlier, known = np.full(len(named.first), GONE), np.flatnonzero(named.rows >= 0)
-        earlier[known] = state.table.numbers.values[named.rows[known]]
-        pairs, times = named.of_row[order], numbers[order]
+        earlier, known = np.full(len(by_name.first), ABSENT), np.flatnonzero(by_name.rows >= 0)
+        earlier[known] = state.table.numbers.values[by_name.rows[known]]
+        pairs, times = by_name.of_row[order], numbers[order]
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)])
         one = Sequences(pairs, times, items.ends[order], starts)
         if self.its.time is not None:
@@ -139,40 +139,47 @@ class DuplicatesKernel(OrderedKernel):
 
     # --------------------------------------------------------------------------------------------------- states
 
-    def _gone(self, state: NameState, markers: MarkerRuns) -> Any:
+    def _removals(self, state: NameState, markers: MarkerRuns) -> Any:
         """The names (int64, rows) that markers remove, unless items of theirs come."""
         if self.its.time is None or not markers:
             return np.zeros(0, np.int64)
         assert self.its.horizon is not None
         assert state.table.numbers is not None
         numbers = state.table.numbers.values
-        return np.flatnonzero((numbers < markers[-1] - self.its.horizon) & (numbers != GONE))
+        return np.flatnonzero((numbers < markers[-1] - self.its.horizon) & (numbers != ABSENT))
 
     def _change(
-        self, state: NameState, items: OrderedItems, taken: Any, named: Named, numbers: Any, gone: Any, markers: MarkerRuns
+        self,
+        state: NameState,
+        items: OrderedItems,
+        slots_before: Any,
+        by_name: ItemsByName,
+        numbers: Any,
+        removals: Any,
+        markers: MarkerRuns,
     ) -> Any:
-        """Change the states. ``taken``: the slots (int64) of keys, before; gives those afterwards."""
-        before, new = state.count, np.flatnonzero(named.rows < 0)
-        slots = add_keys(state, items.keys, taken[: items.number])
+        """Change the states. ``slots_before``: of keys (int64); gives those afterwards."""
+        before, new = state.count, np.flatnonzero(by_name.rows < 0)
+        slots = add_keys(state, items.keys, slots_before[: items.number])
         if self.its.items is not None:
             assert isinstance(state.states, Column)
             counts = np.concatenate([state.states.values, np.zeros(state.count - before, np.int64)])
             counts[slots] += np.diff(items.starts)
-            state.states = counted(counts)
-        table, own = state.table, slots[items.codes[named.first]]
-        new = new[np.argsort(named.first[new])]
-        named.rows[new] = table.count + np.arange(len(new))
-        table.add(own[new], take(named.names, new), named.hashes[new], None if numbers is None else numbers[new])
+            state.states = counts_column(counts)
+        table, own = state.table, slots[items.codes[by_name.first]]
+        new = new[np.argsort(by_name.first[new])]
+        by_name.rows[new] = table.count + np.arange(len(new))
+        table.add(own[new], take(by_name.names, new), by_name.hashes[new], None if numbers is None else numbers[new])
         if numbers is not None and table.numbers is not None:
-            table.numbers.values[gone] = GONE
+            table.numbers.values[removals] = ABSENT
             if self.its.time is not None and markers:
                 assert self.its.horizon is not None
-                due = np.maximum(numbers + (self.its.horizon + 1), items.ends[named.last])
-                numbers = np.where(Following(markers).of(due) < NEVER, GONE, numbers)
-            table.numbers.values[named.rows] = numbers
+                due = np.maximum(numbers + (self.its.horizon + 1), items.ends[by_name.last])
+                numbers = np.where(Following(markers).of(due) < NEVER, ABSENT, numbers)
+            table.numbers.values[by_name.rows] = numbers
         if table.log is not None:
-            table.log.add(named.rows[named.of_row])
-        slots, places = np.append(slots, taken[items.number :]), state.tidy(self.its.items)
+            table.log.add(by_name.rows[by_name.of_row])
+        slots, places = np.append(slots, slots_before[items.number :]), state.tidy(self.its.items)
         return slots if places is None else places[slots]
 
 
@@ -189,10 +196,10 @@ class Sequences:
 
     def late(self, earlier: Any, horizon: Any, removal: Following | None) -> tuple[Any, Any]:
         """Which items (bool) come more than ``horizon`` behind the newest one before, or when a marker has removed that; and the
-        newest time so far (int64). ``earlier``: the newest time of each pair before all items, or :data:`GONE`. ``removal``:
+        newest time so far (int64). ``earlier``: the newest time of each pair before all items, or :data:`ABSENT`. ``removal``:
         the markers, if they remove something."""
         starts, times, ends = self.starts, self.times, self.ends
-        over = earlier == GONE
+        over = earlier == ABSENT
         if removal is not None:
             over |= removal.of(np.where(over, 0, earlier + (horizon + 1))) < ends[starts]
         newest = times.copy()
@@ -222,19 +229,19 @@ class Looks:
     kind: NameKind
     state: NameState
     items: OrderedItems
-    named: Named
+    by_name: ItemsByName
     slots: Any
     few: dict[int, bool] = attrs.Factory(dict)
     """Of keys that were looked at: whether all of their names are."""
 
     def __call__(self, code: int) -> Any:
         """The state of a key, with all names or those of its items."""
-        slot, named, table = int(self.slots[code]), self.named, self.state.table
+        slot, by_name, table = int(self.slots[code]), self.by_name, self.state.table
         rows = np.flatnonzero(table.slots.values == slot)
-        pairs = np.flatnonzero(self.items.codes[named.first] == code)
+        pairs = np.flatnonzero(self.items.codes[by_name.first] == code)
         if self.few.setdefault(code, len(rows) + len(pairs) <= LARGE):
             return self.state.of_slot(self.kind, slot, rows)
-        rows = table.find(np.full(len(pairs), slot), take(named.names, pairs), named.hashes[pairs])
+        rows = table.find(np.full(len(pairs), slot), take(by_name.names, pairs), by_name.hashes[pairs])
         return self.state.of_slot(self.kind, slot, rows[rows >= 0])
 
 

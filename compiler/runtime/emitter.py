@@ -242,7 +242,7 @@ class ToSink(PathOutput):
         return places
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
-        keys = to_arrow(self.stream.key, flow.key, flow.count, coded=True)
+        keys = to_arrow(self.stream.key, flow.key, flow.count, keep_codes=True)
         values = to_arrow(self.stream.value, flow.value, flow.count)
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 

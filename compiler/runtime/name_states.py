@@ -31,9 +31,9 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.duplicates import settled as settled_name
 from tracetypes.records import INT_MIN, Float, Integer, Optional, Record
 
-__all__ = ["GONE", "NameKind", "NameState", "NameStates", "NameTable", "counted", "names_in"]
+__all__ = ["ABSENT", "NameKind", "NameState", "NameStates", "NameTable", "counts_column", "names_in"]
 
-GONE: Final = INT_MIN
+ABSENT: Final = INT_MIN
 """The number of a name that has been removed."""
 
 
@@ -50,7 +50,7 @@ class NameKind:
 @final
 class NameTable:
     """Different names of slots. ``numbers``: of each name its last time, or the place of its last item among those of its key,
-    which begins with 1; :data:`GONE` for a name that is no longer there; None if all stay. ``log``: the rows of the last items,
+    which begins with 1; :data:`ABSENT` for a name that is no longer there; None if all stay. ``log``: the rows of the last items,
     in the order of each key; None if that does not count."""
 
     __slots__ = ("_index", "log", "names", "numbers", "slots")
@@ -84,11 +84,11 @@ class NameTable:
         return self._index
 
     def find(self, slots: Any, names: Columns, hashes: Any) -> Any:
-        """The rows (int64) of slots (int64) and names, of which the hashes are known; -1 where there is none."""
-        known = self.slots.values
+        """The rows (int64) of slots (int64) and names, of which the hashes are slots_of_rows; -1 where there is none."""
+        slots_of_rows = self.slots.values
 
         def is_row(some: Any, rows: Any) -> Any:
-            same = known[rows] == slots[some]
+            same = slots_of_rows[rows] == slots[some]
             at = np.flatnonzero(same)
             for part, theirs in self.names.of_rows(rows[at]):
                 same[at[part]] = rows_alike(theirs, take(names, some[at[part]]), len(part))
@@ -189,7 +189,7 @@ class NameState(OrderedState):
             return None
         numbers, slots = table.numbers.values, table.slots.values
         if items is None:
-            stay = numbers != GONE
+            stay = numbers != ABSENT
         else:
             assert isinstance(self.states, Column)
             if table.log is not None:
@@ -199,11 +199,11 @@ class NameState(OrderedState):
             return None
         rows, places = np.flatnonzero(stay), np.arange(self.count)
         if items is None:
-            kept = np.flatnonzero(np.bincount(slots[rows], minlength=self.count))
+            keys = np.flatnonzero(np.bincount(slots[rows], minlength=self.count))
             places = np.full(self.count, -1)
-            places[kept] = np.arange(len(kept))
-            self.states = take(self.states, kept)
-            keep_keys(self, kept)
+            places[keys] = np.arange(len(keys))
+            self.states = take(self.states, keys)
+            keep_keys(self, keys)
         self.table = table.of_rows(rows, places)
         return places
 
@@ -267,11 +267,11 @@ class NameStates:
         )
         had = Column(None, None)
         if self.counts:
-            had = counted(np.array([len(last) for last, _ in states.values()], np.int64))
+            had = counts_column(np.array([len(last) for last, _ in states.values()], np.int64))
         return NameState(keys, len(states), had, self.shape, table)
 
 
-def counted(counts: Any) -> Column:
+def counts_column(counts: Any) -> Column:
     """How many items keys have had (int64)."""
     return Column(Integer(), counts)
 
@@ -283,7 +283,7 @@ def _form(kind: NameKind, names: list[Any], numbers: list[int] | None) -> Any:
         return last, dict(Counter(last))
     if kind.timed:
         assert numbers is not None
-        return {name: number for name, number in zip(names, numbers, strict=True) if number != GONE}
+        return {name: number for name, number in zip(names, numbers, strict=True) if number != ABSENT}
     return set(names)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.coded_arrays import concatenated, decoded, with_short_dictionaries
+from tracetypes.compiler.columns.coded_arrays import concat_arrays, plain_array, with_short_dictionaries
 from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
 from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -121,7 +121,7 @@ class Tables:
         if not ready:
             return None
         ends, keys, values = zip(*ready, strict=True)
-        return np.concatenate(ends), concatenated(keys), concatenated(values)
+        return np.concatenate(ends), concat_arrays(keys), concat_arrays(values)
 
 
 class TableBlocks(OpenBlocks):
@@ -207,7 +207,7 @@ class SortedBlocks(TableBlocks):
         rows = self.sorter.rows_of_columns([codes, ends], place.of(takes.value, values, len(ends)), values)
         codes, ends = codes[rows], ends[rows]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        names = from_arrow(takes.key, decoded(keys.take(pa.array(rows[starts]))))
+        names = from_arrow(takes.key, plain_array(keys.take(pa.array(rows[starts]))))
         codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
         return OrderedItems(names, len(starts), codes, ends, taken_later(values, rows), 1)
 

@@ -103,10 +103,10 @@ class OrderedKernel(ABC):
         columns again."""
 
     @abstractmethod
-    def taken(self, state: Any, items: OrderedItems, markers: MarkerRuns) -> Taken:
+    def take(self, state: Any, items: OrderedItems, markers: MarkerRuns) -> Taken:
         """What keys do that take the items of the blocks of some markers, and the markers. Raises :class:`Undefined`."""
 
-    def held(self, state: Any) -> int:
+    def load(self, state: Any) -> int:
         """How much states hold that need not be touched by items that come: so much is moved when they become objects."""
         return 0
 
@@ -137,10 +137,10 @@ class OrderedKernel(ABC):
         ``state`` is as it was."""
         with np.errstate(all="ignore"):
             try:
-                taken = self.taken(state, items, markers)
+                taken = self.take(state, items, markers)
             except Undefined:
                 self.failures = min(self.failures + 1, MOST_FAILURES)
-                self.waits = (self.held(state) << self.failures) >> AGAIN
+                self.waits = (self.load(state) << self.failures) >> AGAIN
                 raise
             compare = None if self.seen is None else self.seen(items, markers, taken)
             taken.change()
@@ -167,7 +167,7 @@ class KernelOfKeys(OrderedKernel):
         """What some keys have as states when they have taken items and markers, and what they have emitted. ``first``:
         the :func:`first_markers`."""
 
-    def taken(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
+    def take(self, state: OrderedState, items: OrderedItems, markers: MarkerRuns) -> Taken:
         """What keys do that take items and markers."""
         keys, number, slots = items.keys, items.number, slots_of(state, items.keys, items.number)
         states = self.columns.taken(state, slots)

@@ -21,6 +21,7 @@ from tracetypes.compiler.columns.concatenation import concat, merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.groups import groups_of
+from tracetypes.compiler.columns.growing import GrowingColumns
 from tracetypes.compiler.columns.hash_table import HashTable
 from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.row_hashes import hashes_of_rows, rows_alike
@@ -87,9 +88,9 @@ def slots_of(state: OrderedState, keys: Columns, number: int) -> Any:
         groups = groups_of(concat([(state.keys, state.count), (keys, number)]), state.count + number)
         slots = groups.first[groups.of_row[state.count :]]
         return np.where(slots < state.count, slots, -1)
-    if (known := _SLOTS.get(state)) is None:
-        known = _SLOTS[state] = HashTable(hashes_of_rows(state.keys, state.count))
-    return known.find(
+    if (table := _SLOTS.get(state)) is None:
+        table = _SLOTS[state] = HashTable(hashes_of_rows(state.keys, state.count))
+    return table.find(
         hashes_of_rows(keys, number), lambda some, rows: rows_alike(take(state.keys, rows), take(keys, some), len(some))
     )
 
@@ -101,8 +102,8 @@ def add_keys(state: OrderedState, keys: Columns, slots: Any) -> Any:
         return slots
     count, names = state.count + len(new), take(keys, new)
     state.keys = concat([(state.keys, state.count), (names, len(new))]) if state.count else names
-    if (known := _SLOTS.get(state)) is not None:
-        known.add(hashes_of_rows(names, len(new)))
+    if (table := _SLOTS.get(state)) is not None:
+        table.add(hashes_of_rows(names, len(new)))
     slots = slots.copy()
     slots[new], state.count = state.count + np.arange(len(new)), count
     return slots
@@ -299,7 +300,7 @@ def _maps(kind: MapOf, values: list[Any]) -> Column:
     pairs = [pair for value in values for pair in sorted(value.items(), key=itemgetter(0))]
     keys, held = ([pair[place] for pair in pairs] for place in (0, 1))
     items = Struct(tuple, (), (columns_of(kind.key, keys), columns_of(kind.value, held)))
-    return Column(kind, Lists.of([len(value) for value in values], items))  # type: ignore[arg-type]
+    return Column(kind, Lists.of([len(value) for value in values], GrowingColumns.of(items, len(pairs))))  # type: ignore[arg-type]
 
 
 def list_column(kind: ListOf, lengths: Any, items: Columns) -> Column:
@@ -328,17 +329,18 @@ def classed(kind: StateKind, columns: Columns) -> Columns:
     """Columns of states with the author's classes."""
     bare: Any = kind.item if isinstance(kind, Optional) else kind
     if isinstance(columns, Column):
-        return _told(bare, columns)
+        return _for_objects(bare, columns)
     fields = zip(bare.fields, columns.parts, strict=True)
     return Struct(bare.cls, columns.names, tuple(classed(inner, part) for (_, inner), part in fields), columns.valid)  # type: ignore[arg-type]
 
 
-def _told(kind: StateKind, column: Column) -> Column:
+def _for_objects(kind: StateKind, column: Column) -> Column:
     """A column with what makes the author's objects of it."""
     if isinstance(kind, MapOf):
         lists = column.values
         pairs = zip((kind.key, kind.value), lists.items.parts, strict=True)
-        return Column(column.kind, Lists(lists.offsets, Struct(tuple, (), tuple(classed(*pair) for pair in pairs))))
+        items = Struct(tuple, (), tuple(classed(*pair) for pair in pairs))
+        return Column(column.kind, Lists.of(lists.lengths, GrowingColumns.of(items, lists.count)))
     if isinstance(kind, Empty):
         return Column(kind, None)  # type: ignore[arg-type]
     if not isinstance(kind, Level):

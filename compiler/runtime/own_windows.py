@@ -30,6 +30,7 @@ from tracetypes.compiler.columns.concatenation import concat_column
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values, run
 from tracetypes.compiler.columns.groups import Groups
+from tracetypes.compiler.columns.growing import GrowingColumns
 from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
@@ -47,7 +48,7 @@ __all__ = ["WindowsOfItems"]
 
 @final
 @attrs.frozen(eq=False)
-class Held:
+class Before:
     """What keys hold: the number before which their windows are over (int64), how many windows are open (int64), and of each
     window its number (int64) and the parts of its aggregate."""
 
@@ -61,12 +62,12 @@ class Held:
 @attrs.frozen(eq=False)
 class Windows:
     """The windows of some keys, by key, then by number: ``codes`` and ``numbers``, and the marker that ends each (all int64).
-    ``of_held`` and ``of_items``: the window of each that was held, and of each item (int64)."""
+    ``of_before`` and ``of_items``: the window of each that was before, and of each item (int64)."""
 
     codes: Any
     numbers: Any
     removal: Any
-    of_held: Any
+    of_before: Any
     of_items: Any
 
     @property
@@ -81,7 +82,7 @@ class Windows:
         if some.all():
             return attrs.evolve(self, of_items=items)
         codes, numbers, removal = (one[some] for one in (self.codes, self.numbers, self.removal))
-        return Windows(codes, numbers, removal, places[self.of_held], places[items])
+        return Windows(codes, numbers, removal, places[self.of_before], places[items])
 
 
 @final
@@ -106,44 +107,44 @@ class WindowsOfItems(KernelOfKeys):
         """What some keys have as states when they have taken items and markers, and what they have emitted."""
         if items.count and (not markers or int(items.ends.max()) > markers[-1]):
             raise Undefined(0)
-        held = self._held(states, len(first))
-        windows = self._windows(items, held, first, Following(markers))
-        late = (items.ends > windows.removal[windows.of_items]) | (windows.numbers < held.over[windows.codes])[
+        before = self._before(states, len(first))
+        windows = self._windows(items, before, first, Following(markers))
+        late = (items.ends > windows.removal[windows.of_items]) | (windows.numbers < before.over[windows.codes])[
             windows.of_items
         ]
         rows = np.flatnonzero(~late)
         some = np.zeros(windows.count, np.bool_)
-        some[windows.of_held] = some[windows.of_items[rows]] = True
+        some[windows.of_before] = some[windows.of_items[rows]] = True
         windows = windows.only(some, rows)
         values = items.values if len(rows) == items.count else taken_later(items.values, rows)
-        parts = self._folded(windows, held, values, len(rows))
-        emitted = self._emitted(windows, parts)
-        over = np.maximum(held.over, self._over_at(markers[-1])) if markers else held.over
+        parts = self._fold(windows, before, values, len(rows))
+        emitted = self._emissions(windows, parts)
+        over = np.maximum(before.over, self._over_at(markers[-1])) if markers else before.over
         return self._states(windows, parts, over, states), emitted
 
     def _over_at(self, marker: int) -> int:
         """The number before which windows are over at a marker."""
         return (marker - self.windows.grace - self.windows.offset) // self.windows.size
 
-    def _held(self, states: Columns, count: int) -> Held:
+    def _before(self, states: Columns, count: int) -> Before:
         assert isinstance(states, Struct)
         aggregates = states.parts[1]
         assert isinstance(aggregates, Column)
         lists: Lists = aggregates.values
         number, content = lists.items.parts
-        total, monoid = int(lists.offsets[-1]), self.windows.monoid
+        total, monoid = lists.count, self.windows.monoid
         parts = tuple(part_of(content, part, total) for part in monoid.parts) if total else ()
-        return Held(_over(states, count), lists.lengths, full_values(number, total), parts)
+        return Before(_over(states, count), lists.lengths, full_values(number, total), parts)
 
-    def _windows(self, items: OrderedItems, held: Held, first: Any, following: Following) -> Windows:
-        """All windows of which something is held or comes."""
+    def _windows(self, items: OrderedItems, before: Before, first: Any, following: Following) -> Windows:
+        """All windows of which something is before or comes."""
         size, shift = self.windows.size, self.windows.offset + self.windows.grace
         numbers = self._numbers(items)
         new = np.ones(items.count, np.bool_)
         new[1:] = (items.codes[1:] != items.codes[:-1]) | (numbers[1:] != numbers[:-1])
-        starts, count = np.flatnonzero(new), len(held.numbers)
-        codes = np.concatenate([np.repeat(np.arange(len(first)), held.lengths), items.codes[starts]])
-        numbers = np.concatenate([held.numbers, numbers[starts]])
+        starts, count = np.flatnonzero(new), len(before.numbers)
+        codes = np.concatenate([np.repeat(np.arange(len(first)), before.lengths), items.codes[starts]])
+        numbers = np.concatenate([before.numbers, numbers[starts]])
         if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > LONGEST // size:
             raise Undefined(0)
         group = np.arange(len(codes))
@@ -168,26 +169,26 @@ class WindowsOfItems(KernelOfKeys):
             raise Undefined(0)
         return full_values(column, items.count)
 
-    def _folded(self, windows: Windows, held: Held, values: Columns, count: int) -> list[Column]:
+    def _fold(self, windows: Windows, before: Before, values: Columns, count: int) -> list[Column]:
         """The parts of the aggregates of windows. ``values``: ``count`` of them come."""
         monoid = self.windows.monoid
         if not windows.count:
             return []
         if not count:
             place = np.empty(windows.count, np.int64)
-            place[windows.of_held] = np.arange(len(windows.of_held))
-            return [take_column(part, place) for part in held.parts]
+            place[windows.of_before] = np.arange(len(windows.of_before))
+            return [take_column(part, place) for part in before.parts]
         lifted = return_values(monoid.lift, inputs_of({"value": values}), count)
         fresh = [part_of(lifted, part, count) for part in monoid.parts]
         groups = Groups(windows.of_items, np.bincount(windows.of_items, minlength=windows.count))
-        if not len(windows.of_held):
-            return [_reduced(part, column, groups) for part, column in zip(monoid.parts, fresh, strict=True)]
+        if not len(windows.of_before):
+            return [_reduce(part, column, groups) for part, column in zip(monoid.parts, fresh, strict=True)]
         return [
-            _joined(part, before, column, windows.of_held, groups)
-            for part, before, column in zip(monoid.parts, held.parts, fresh, strict=True)
+            _add(part, one, column, windows.of_before, groups)
+            for part, one, column in zip(monoid.parts, before.parts, fresh, strict=True)
         ]
 
-    def _emitted(self, windows: Windows, parts: list[Column]) -> Emitted:
+    def _emissions(self, windows: Windows, parts: list[Column]) -> Emitted:
         """The results of the windows that end, in their order."""
         gives, ends = self.windows.gives, np.flatnonzero(windows.removal < NEVER)
         if not len(ends):
@@ -220,7 +221,8 @@ class WindowsOfItems(KernelOfKeys):
         lengths = np.bincount(windows.codes[stay], minlength=len(over))
         there = over > INT_MIN
         level = Column(Integer(), over, None if there.all() else there)
-        return Struct(tuple, states.names, (level, Column(kind, Lists.of(lengths, items)), states.parts[2]))
+        lists = Lists.of(lengths, GrowingColumns.of(items, len(stay)))
+        return Struct(tuple, states.names, (level, Column(kind, lists), states.parts[2]))
 
 
 def _over(states: Struct, count: int) -> Any:
@@ -232,18 +234,18 @@ def _over(states: Struct, count: int) -> Any:
     return level.values if level.valid is None else np.where(level.valid, level.values, INT_MIN)
 
 
-def _joined(part: Part, held: Column, fresh: Column, of_held: Any, groups: Groups) -> Column:
-    """A part of the aggregates of windows: of what was held, then of what comes."""
+def _add(part: Part, before: Column, fresh: Column, of_before: Any, groups: Groups) -> Column:
+    """A part of the aggregates of windows: of what was before, then of what comes."""
     of_fresh, count = groups.of_row, len(groups.of_row)
-    if isinstance(held.kind, Exact | Integer) and part.reduction == "sum":
+    if isinstance(before.kind, Exact | Integer) and part.reduction == "sum":
         # The order makes no difference: so few rows are put behind others.
-        fresh, of_fresh, count = _reduced(part, fresh, groups), np.arange(groups.number), groups.number
-    both = np.concatenate([of_held, of_fresh])
-    column = concat_column([(held, len(of_held)), (fresh, count)])
-    return _reduced(part, column, Groups(both, np.bincount(both, minlength=groups.number)))
+        fresh, of_fresh, count = _reduce(part, fresh, groups), np.arange(groups.number), groups.number
+    both = np.concatenate([of_before, of_fresh])
+    column = concat_column([(before, len(of_before)), (fresh, count)])
+    return _reduce(part, column, Groups(both, np.bincount(both, minlength=groups.number)))
 
 
-def _reduced(part: Part, column: Column, groups: Groups) -> Column:
+def _reduce(part: Part, column: Column, groups: Groups) -> Column:
     """A part of aggregates, for each of some groups of rows. Raises :class:`Undefined` where the order decides between zeros."""
     bare = part.kind.item if isinstance(part.kind, Optional) else part.kind
     if isinstance(bare, Float) and part.reduction != "sum":

@@ -102,7 +102,7 @@ class Partitioner:
             if rows is not None:
                 flow, ends = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows)), ends.take(rows)
         schema, count = self.stream.key, flow.count
-        keys, values = (to_arrow(*one, count, coded=True) for one in ((schema, flow.key), (self.stream.value, flow.value)))
+        keys, values = (to_arrow(*one, count, keep_codes=True) for one in ((schema, flow.key), (self.stream.value, flow.value)))
         columns = {"value": values, "end": pa.array(array_of_numbers(ends))}
         if self.positioned:
             columns["position"] = pa.array(positions)

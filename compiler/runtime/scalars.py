@@ -15,6 +15,7 @@ from tracetypes.compiler.columns.column import Column, take_column
 from tracetypes.compiler.columns.concatenation import concat_column
 from tracetypes.compiler.columns.conversion import column_from_arrow
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.runtime.partial_aggregation import dtype_of
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Undefined, Value
@@ -174,6 +175,9 @@ def put(part: Column, rows: Any, fresh: Column) -> Column:
             valid = np.ones(len(values), np.bool_) if valid is None else _writable(valid)
             valid[rows] = True if fresh.valid is None else fresh.valid
         return Column(part.kind, values, valid)
+    if isinstance(part.values, Lists):
+        part.values.put(rows, fresh.values)
+        return part
     places = np.arange(_length(part))
     places[rows] = _length(part) + np.arange(len(rows))
     column = concat_column([(part, _length(part)), (fresh, len(rows))])

@@ -19,6 +19,7 @@ from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, inputs_of, scalar_at
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.lists import ranges
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import fit
@@ -28,11 +29,11 @@ from tracetypes.compiler.runtime.partial_aggregation import structured
 from tracetypes.compiler.runtime.scalars import full
 from tracetypes.compiler.runtime.window_states import (
     Aggregates,
-    Lists,
     WindowState,
     WindowStates,
-    joined,
-    rows_between,
+    concat_aggregates,
+    items_of,
+    lists_of,
     some_of,
 )
 from tracetypes.compiler.tracing.expr import Tree, Undefined
@@ -60,7 +61,7 @@ class Pieces:
 
 @final
 @attrs.frozen(eq=False)
-class Folded:
+class Folds:
     """Aggregates of some rows. ``where``: the place (int64) of a row among them."""
 
     aggregates: Aggregates
@@ -77,11 +78,11 @@ class SlidingWindows(OrderedKernel):
         super().__init__(op, form, self.windows, seen)
         self.its, self.size, self.paths = form, form.items, [path for path, _ in leaves(form.shape)]
 
-    def held(self, state: Any) -> int:
+    def load(self, state: Any) -> int:
         """How much states hold."""
         return int(state.old.count + state.new.count)
 
-    def taken(self, state: WindowState, items: OrderedItems, markers: MarkerRuns) -> Taken:
+    def take(self, state: WindowState, items: OrderedItems, markers: MarkerRuns) -> Taken:
         """What keys do that take items."""
         slots = slots_of(state, items.keys, items.number)
         before = self.windows.checked(self.windows.to_come(state, slots, items.keys))
@@ -106,8 +107,8 @@ class SlidingWindows(OrderedKernel):
             (pieces.places % self.size == 0) & (pieces.places + self.size < (pieces.behind - pieces.starts)[pieces.codes])
         )
         totals, ends = self._totals(state, pieces, items.count, len(whole)), self._ends(pieces, whole)
-        old = joined([(ends.aggregates, ends.count), (state.old.items, state.old.count)])
-        emitted = self._emitted(state, items, pieces, totals, ends, old)
+        old = concat_aggregates([(ends.aggregates, ends.count), (items_of(state.old), state.old.count)])
+        emitted = self._emissions(state, items, pieces, totals, ends, old)
         return self._states(state, items, pieces, totals, ends, old), emitted
 
     def _pieces(self, state: WindowState, items: OrderedItems) -> Pieces:
@@ -115,17 +116,17 @@ class SlidingWindows(OrderedKernel):
         lengths = held + counts
         behind = np.cumsum(lengths)
         starts, codes = behind - lengths, np.repeat(np.arange(items.number), lengths)
-        fresh = rows_between(starts + held, counts)
+        fresh = ranges(starts + held, counts)
         rows, number = np.empty(len(codes), np.int64), state.new.count
-        rows[rows_between(starts, held)] = np.arange(number)
+        rows[ranges(starts, held)] = np.arange(number)
         rows[fresh] = number + np.arange(items.count)
-        lifted = self._evaluated(self.its.lift, {"value": items.values}, items.count)
-        both = joined([(state.new.items, number), (lifted, items.count)])
+        lifted = self._evaluate(self.its.lift, {"value": items.values}, items.count)
+        both = concat_aggregates([(items_of(state.new), number), (lifted, items.count)])
         return Pieces(held, starts, behind, codes, np.arange(len(codes)) - starts[codes], fresh, some_of(both, rows))
 
     # ------------------------------------------------------------------------------------------------ aggregates
 
-    def _totals(self, state: WindowState, pieces: Pieces, count: int, whole: int) -> Folded:
+    def _totals(self, state: WindowState, pieces: Pieces, count: int, whole: int) -> Folds:
         """The aggregate of each item and those before it in its piece. Raises :class:`Undefined` where few pieces are long."""
         codes, places = pieces.codes[pieces.fresh], pieces.places[pieces.fresh]
         some = np.flatnonzero((places % self.size == 0) | (places == pieces.held[codes]))
@@ -135,16 +136,16 @@ class SlidingWindows(OrderedKernel):
         if (steps + (self.size if whole else 0)) * limits.TURN > count:
             raise Undefined(0)
         number = len(state.new.lengths)
-        totals = joined([(state.totals, number), (self.windows.identity, 1)])
-        return self._folded(pieces, begins, lengths, some_of(totals, np.where(places < self.size, codes, number)), 1)
+        totals = concat_aggregates([(state.totals, number), (self.windows.identity, 1)])
+        return self._fold(pieces, begins, lengths, some_of(totals, np.where(places < self.size, codes, number)), 1)
 
-    def _ends(self, pieces: Pieces, whole: Any) -> Folded:
+    def _ends(self, pieces: Pieces, whole: Any) -> Folds:
         """The aggregate of each item and those behind it in its piece, but the first. ``whole``: where pieces begin that have
         become first stacks."""
         identity = some_of(self.windows.identity, np.zeros(len(whole), np.int64))
-        return self._folded(pieces, whole + self.size - 1, np.full(len(whole), self.size - 1), identity, -1)
+        return self._fold(pieces, whole + self.size - 1, np.full(len(whole), self.size - 1), identity, -1)
 
-    def _folded(self, pieces: Pieces, begins: Any, lengths: Any, aggregates: Aggregates, step: int) -> Folded:
+    def _fold(self, pieces: Pieces, begins: Any, lengths: Any, aggregates: Aggregates, step: int) -> Folds:
         """Aggregates of rows one after the other, from ``begins`` on, so many ``lengths`` (int64), forwards (``step`` 1) or
         backwards (-1). ``aggregates``: before the first ones."""
         order = np.argsort(-lengths, kind="stable")
@@ -154,19 +155,19 @@ class SlidingWindows(OrderedKernel):
             active = int(np.searchsorted(-lengths, -turn))
             rows = begins[:active] + step * turn
             before, items = some_of(aggregates, np.arange(active)), some_of(pieces.lifted, rows)
-            aggregates = self._combined(*((before, items) if step == 1 else (items, before)), active)
+            aggregates = self._combine(*((before, items) if step == 1 else (items, before)), active)
             where[rows] = count + np.arange(active)
             parts.append((aggregates, active))
             count += active
-        return Folded(joined(parts or [(some_of(aggregates, begins[:0]), 0)]), count, where)
+        return Folds(concat_aggregates(parts or [(some_of(aggregates, begins[:0]), 0)]), count, where)
 
-    def _combined(self, a: Aggregates, b: Aggregates, count: int) -> Aggregates:
-        return self._evaluated(self.its.combine, {"a": self._structured(a), "b": self._structured(b)}, count)
+    def _combine(self, a: Aggregates, b: Aggregates, count: int) -> Aggregates:
+        return self._evaluate(self.its.combine, {"a": self._columns(a), "b": self._columns(b)}, count)
 
-    def _structured(self, aggregates: Aggregates) -> Columns:
+    def _columns(self, aggregates: Aggregates) -> Columns:
         return structured(self.its.shape, dict(zip(self.paths, aggregates, strict=True)), ())
 
-    def _evaluated(self, tree: Tree, arguments: dict[str, Columns], count: int) -> Aggregates:
+    def _evaluate(self, tree: Tree, arguments: dict[str, Columns], count: int) -> Aggregates:
         if not count:  # a tree returns nothing then
             return some_of(self.windows.identity, np.zeros(0, np.int64))
         kinds, columns = self.windows.kinds, return_values(tree, inputs_of(arguments), count)
@@ -174,8 +175,8 @@ class SlidingWindows(OrderedKernel):
 
     # --------------------------------------------------------------------------------------- emissions and states
 
-    def _emitted(
-        self, state: WindowState, items: OrderedItems, pieces: Pieces, totals: Folded, ends: Folded, old: Aggregates
+    def _emissions(
+        self, state: WindowState, items: OrderedItems, pieces: Pieces, totals: Folds, ends: Folds, old: Aggregates
     ) -> Emitted:
         codes, places = pieces.codes[pieces.fresh], pieces.places[pieces.fresh]
         some = np.flatnonzero((_since(state)[codes] + places - pieces.held[codes] + 1) % self.its.slide == 0)
@@ -185,24 +186,24 @@ class SlidingWindows(OrderedKernel):
         behind = np.where(later, ends.where[np.maximum(rows - self.size + 1, 0)], first)
         has = np.flatnonzero((later | (state.old.lengths[codes] > 0)) & (places < self.size - 1))
         windows = some_of(totals.aggregates, totals.where[rows])
-        both = self._combined(some_of(old, behind[has]), some_of(windows, has), len(has))
+        both = self._combine(some_of(old, behind[has]), some_of(windows, has), len(has))
         at = np.arange(len(rows))
         at[has] = len(rows) + np.arange(len(has))
-        whole = some_of(joined([(windows, len(rows)), (both, len(has))]), at)
+        whole = some_of(concat_aggregates([(windows, len(rows)), (both, len(has))]), at)
         values = from_arrow(self.its.gives, array(self.its.gives, []))
         if len(rows):
-            given = inputs_of({"agg": self._structured(whole)})
-            values = fit(self.its.gives, return_values(self.its.result, given, len(rows)))
+            inputs = inputs_of({"agg": self._columns(whole)})
+            values = fit(self.its.gives, return_values(self.its.result, inputs, len(rows)))
         return Emitted(items.codes[some], items.ends[some], values)
 
     def _states(
-        self, state: WindowState, items: OrderedItems, pieces: Pieces, totals: Folded, ends: Folded, old: Aggregates
+        self, state: WindowState, items: OrderedItems, pieces: Pieces, totals: Folds, ends: Folds, old: Aggregates
     ) -> WindowState:
         last, counts = pieces.behind - 1, np.diff(items.starts)
         places = pieces.places[last] % self.size
         later = pieces.places[last] >= self.size
         lengths = np.where(later | (state.old.lengths > 0), self.size - 1 - places, 0)
-        within = rows_between(np.zeros_like(lengths), lengths)
+        within = ranges(np.zeros_like(lengths), lengths)
         of_piece = ends.where[np.maximum(np.repeat(last - places - 1, lengths) - within, 0)]
         of_stack = ends.count + np.repeat(state.old.starts, lengths) + within
         return WindowState(
@@ -210,8 +211,8 @@ class SlidingWindows(OrderedKernel):
             items.number,
             Column(Integer(), (_since(state) + counts) % self.its.slide),
             self.windows.shape,
-            Lists(lengths, some_of(old, np.where(np.repeat(later, lengths), of_piece, of_stack))),
-            Lists(places + 1, some_of(pieces.lifted, rows_between(last - places, places + 1))),
+            lists_of(lengths, some_of(old, np.where(np.repeat(later, lengths), of_piece, of_stack)), len(within)),
+            lists_of(places + 1, some_of(pieces.lifted, ranges(last - places, places + 1)), int((places + 1).sum())),
             some_of(totals.aggregates, totals.where[last]),
         )
 

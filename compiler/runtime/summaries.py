@@ -31,7 +31,7 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Float, Integer
 from tracetypes.summaries import Distinct, Listing, OfBag, Ranking, Registers, ValuesOfRanks
 
-__all__ = ["counts_kept", "needed_rows", "results_of"]
+__all__ = ["bucket_count", "needed_rows", "results_of"]
 
 CHUNK: Final = 1 << 13
 """Groups whose registers are counted at once."""
@@ -46,7 +46,7 @@ INFINITE: Final = 2100
 @attrs.frozen(eq=False)
 class _Bags:
     """The items that count, by group: ``flow``, which are ``rows`` (int64) of all. A group may have none. ``seen`` sees what is
-    asked of them."""
+    ranks of them."""
 
     rows: Any
     flow: KeyedFlow
@@ -66,7 +66,7 @@ class _Bags:
     def count(self) -> int:
         return self.flow.count
 
-    def measured(self, part: TracedPart) -> Columns:
+    def values_for(self, part: TracedPart) -> Columns:
         """What of each value a part looks at. Raises :class:`Undefined`."""
         function = getattr(part.part, "of", None)
         if part.of is None or function is None:
@@ -92,7 +92,7 @@ def results_of(part: ClosingPart, flow: KeyedFlow, groups: Groups) -> Columns:
 
 
 def _listing(part: TracedPart, listing: Listing[Any], bags: _Bags) -> Column:
-    values, places = bags.measured(part), list[Any]()
+    values, places = bags.values_for(part), list[Any]()
     if part.by is not None and bags.count:
         places = place_columns(return_values(part.by, bags.flow.inputs, bags.count))
     keys = [SortKey.column(column) for column in (bags.groups.of_row.astype(np.int64), *places)]
@@ -158,25 +158,25 @@ def _registers(part: TracedPart, registers: Registers[Any], bags: _Bags) -> Colu
     return Column(Integer(), estimates)
 
 
-def _values_of_ranks(part: TracedPart, asked: ValuesOfRanks[Any], bags: _Bags) -> Column:
-    nans, ordered, low, span = _buckets_by_group(part, asked, bags)
+def _values_of_ranks(part: TracedPart, ranks: ValuesOfRanks[Any], bags: _Bags) -> Column:
+    nans, ordered, low, span = _buckets_by_group(part, ranks, bags)
     sizes, lost = bags.groups.sizes, bags.groups.sizes == 0
     starts = np.cumsum(sizes) - sizes
     lost[bags.groups.of_row[nans]] = True
-    values = np.full((len(sizes), len(asked.qs)), np.nan)
-    for at, q in enumerate(asked.qs):
+    values = np.full((len(sizes), len(ranks.qs)), np.nan)
+    for at, q in enumerate(ranks.qs):
         rows = (starts + np.floor(q * (sizes - 1)).astype(np.int64))[~lost]
         some, places = np.unique(ordered[rows] % span + low, return_inverse=True)
-        values[~lost, at] = np.array(list(map(asked.middle, some.tolist())), np.float64)[places]
-    if asked.alone:
+        values[~lost, at] = np.array(list(map(ranks.middle, some.tolist())), np.float64)[places]
+    if ranks.alone:
         return Column(Float(), values[:, 0])
-    return _lists(part.kind, Column(Float(), values.reshape(-1)), np.full(len(sizes), len(asked.qs)))
+    return _lists(part.kind, Column(Float(), values.reshape(-1)), np.full(len(sizes), len(ranks.qs)))
 
 
-def _buckets_by_group(part: TracedPart, asked: ValuesOfRanks[Any], bags: _Bags) -> tuple[Any, Any, int, int]:
+def _buckets_by_group(part: TracedPart, ranks: ValuesOfRanks[Any], bags: _Bags) -> tuple[Any, Any, int, int]:
     """Which numbers are NaN (bool); and in order a number for each value: that of its group times ``span``, plus how much its
     bucket is above ``low``."""
-    nans, buckets = _buckets(bags.measured(part), asked, bags.count)
+    nans, buckets = _buckets(bags.values_for(part), ranks, bags.count)
     low = int(buckets.min()) if bags.count else 0
     span = int(buckets.max()) - low + 1 if bags.count else 1
     ordered = bags.groups.of_row.astype(np.int64) * span + (buckets - low)
@@ -184,16 +184,16 @@ def _buckets_by_group(part: TracedPart, asked: ValuesOfRanks[Any], bags: _Bags) 
     return nans, ordered, low, span
 
 
-def _buckets(measured: Columns, asked: ValuesOfRanks[Any], count: int) -> tuple[Any, Any]:
+def _buckets(values: Columns, ranks: ValuesOfRanks[Any], count: int) -> tuple[Any, Any]:
     """Which numbers are NaN (bool), and the buckets of all (int64): those of the definition, bit by bit."""
-    if not isinstance(measured, Column) or measured.valid is not None:
+    if not isinstance(values, Column) or values.valid is not None:
         raise Undefined(0)
-    numbers = full_values(measured, count).astype(np.float64)
+    numbers = full_values(values, count).astype(np.float64)
     with np.errstate(all="ignore"):
         fraction, exponent = np.frexp(np.abs(numbers))
-        cut = np.minimum(((2 * fraction - 1) * asked.cuts).astype(np.int64), asked.cuts - 1)
-    buckets = (exponent.astype(np.int64) + 1074) * asked.cuts + cut + 1
-    buckets[np.isinf(numbers)] = INFINITE * asked.cuts
+        cut = np.minimum(((2 * fraction - 1) * ranks.cuts).astype(np.int64), ranks.cuts - 1)
+    buckets = (exponent.astype(np.int64) + 1074) * ranks.cuts + cut + 1
+    buckets[np.isinf(numbers)] = INFINITE * ranks.cuts
     buckets[numbers < 0] *= -1
     nans = np.isnan(numbers)
     buckets[(numbers == 0) | nans] = 0
@@ -244,22 +244,22 @@ def needed_rows(
     return with_one_each(needed, groups)
 
 
-def counts_kept(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -> int:
+def bucket_count(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -> int:
     """How many numbers the aggregates of the definition keep of these items, where they count items.
 
     Raises :class:`Undefined`.
     """
-    groups, kept = Groups.of(*codes_of(ends, flow.key, flow.count)), 0
+    groups, number = Groups.of(*codes_of(ends, flow.key, flow.count)), 0
     for part in parts:
         if isinstance(part, TracedPart) and isinstance(part.part, ValuesOfRanks):
             _, ordered, _, _ = _buckets_by_group(part, part.part, _Bags.of(part, flow, groups))
-            kept += int(_last_of_runs(ordered).sum())
-    return kept
+            number += int(_last_of_runs(ordered).sum())
+    return number
 
 
 def _one_of_each(part: TracedPart, bags: _Bags) -> Any:
     """The numbers of values of which each group has one of each that is different."""
-    return Groups.of(*codes_of(bags.groups.of_row, _keys(bags.measured(part)), bags.count)).any_row
+    return Groups.of(*codes_of(bags.groups.of_row, _keys(bags.values_for(part)), bags.count)).any_row
 
 
 def _keys(columns: Columns) -> Columns:
@@ -275,9 +275,9 @@ def _keys(columns: Columns) -> Columns:
 
 def _registers_of(part: TracedPart, registers: Registers[Any], bags: _Bags) -> Any:
     """The register and rank (int64) of each value behind the number of its group. Each different value is hashed once."""
-    measured = bags.measured(part)
-    different = groups_of(_keys(measured), bags.count)
-    some = values_of(take(measured, different.any_row), different.number)
+    values = bags.values_for(part)
+    different = groups_of(_keys(values), bags.count)
+    some = values_of(take(values, different.any_row), different.number)
     numbers = np.array(list(map(registers.register, some)), np.int64)[different.of_row]
     return bags.groups.of_row.astype(np.int64) << registers.precision + RANK | numbers
 

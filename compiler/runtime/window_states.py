@@ -13,22 +13,24 @@ from tracetypes.compiler.analysis.monoids import leaves
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.analysis.sliding import TracedSliding
 from tracetypes.compiler.columns.arrow import array
-from tracetypes.compiler.columns.column import Column, take, take_column
-from tracetypes.compiler.columns.concatenation import concat_column
+from tracetypes.compiler.columns.column import Column, Struct, take, take_column
+from tracetypes.compiler.columns.concatenation import concat_column, merged_column
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
+from tracetypes.compiler.columns.growing import GrowingColumns
+from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.runtime.column_states import described, objects_of
 from tracetypes.compiler.runtime.ordered_states import OrderedState, add_keys
-from tracetypes.compiler.runtime.scalars import columns_of, full
+from tracetypes.compiler.runtime.scalars import columns_of, full, put
 from tracetypes.compiler.tracing.expr import Undefined, Value
 from tracetypes.records import Integer
 
-__all__ = ["Aggregates", "Lists", "WindowState", "WindowStates", "joined", "rows_between", "some_of"]
+__all__ = ["Aggregates", "WindowState", "WindowStates", "concat_aggregates", "items_of", "lists_of", "some_of"]
 
 Aggregates = list[Column]
 """Aggregates: a column for each of their scalars."""
 
 
-def joined(parts: Sequence[tuple[Aggregates, int]]) -> Aggregates:
+def concat_aggregates(parts: Sequence[tuple[Aggregates, int]]) -> Aggregates:
     """Aggregates one after the other, each with their number."""
     if len(parts) == 1:
         return parts[0][0]
@@ -41,39 +43,14 @@ def some_of(aggregates: Aggregates, rows: Any) -> Aggregates:
     return [take_column(one, rows) for one in aggregates]
 
 
-def rows_between(starts: Any, lengths: Any) -> Any:
-    """The numbers (int64) of ranges, one range after the other. ``starts`` and ``lengths``: int64."""
-    behind = np.cumsum(lengths)
-    return np.arange(behind[-1] if len(behind) else 0) + np.repeat(starts - behind + lengths, lengths)
+def lists_of(lengths: Any, items: Aggregates, count: int) -> Lists:
+    """Lists of these lengths (int64) of so many aggregates."""
+    return Lists.of(lengths, GrowingColumns.of(Struct(tuple, (), tuple(items)), count))
 
 
-@final
-@attrs.frozen(eq=False)
-class Lists:
-    """Lists of aggregates, one after the other, with their lengths (int64)."""
-
-    lengths: Any
-    items: Aggregates
-
-    @property
-    def count(self) -> int:
-        """How many aggregates there are."""
-        return int(self.lengths.sum())
-
-    @property
-    def starts(self) -> Any:
-        """Where each begins (int64)."""
-        return np.cumsum(self.lengths) - self.lengths
-
-    def of_rows(self, rows: Any) -> Lists:
-        """Some of the lists (int64)."""
-        lengths = self.lengths[rows]
-        return Lists(lengths, some_of(self.items, rows_between(self.starts[rows], lengths)))
-
-    def followed_by(self, *others: Lists) -> Lists:
-        """These and others."""
-        some = (self, *others)
-        return Lists(np.concatenate([one.lengths for one in some]), joined([(one.items, one.count) for one in some]))
+def items_of(lists: Lists) -> Aggregates:
+    """The aggregates of all lists, one list after the other."""
+    return list(lists.items.parts)
 
 
 @final
@@ -97,26 +74,30 @@ class WindowState(OrderedState):
     def of_keys(self, rows: Any) -> WindowState:
         """Those of some slots (int64)."""
         keys, states = take(self.keys, rows), take(self.states, rows)
-        old, new, totals = self.old.of_rows(rows), self.new.of_rows(rows), some_of(self.totals, rows)
+        old, new, totals = self.old.take(rows), self.new.take(rows), some_of(self.totals, rows)
         return WindowState(keys, len(rows), states, self.shape, old, new, totals)
 
     def followed_by(self, others: Sequence[OrderedState]) -> WindowState:
         """These and those of other keys, of the same shape."""
         whole = OrderedState.followed_by(self, others)
         more = [one for one in others if isinstance(one, WindowState)]
-        old, new = self.old.followed_by(*(one.old for one in more)), self.new.followed_by(*(one.new for one in more))
-        totals = joined([(one.totals, one.count) for one in (self, *more)])
+        old, new = self.old.followed_by([one.old for one in more]), self.new.followed_by([one.new for one in more])
+        totals = concat_aggregates([(one.totals, one.count) for one in (self, *more)])
         return WindowState(whole.keys, whole.count, whole.states, self.shape, old, new, totals)
 
     def change(self, slots: Any, by: WindowState) -> Any:
         """Replace the states of keys by others, and add those whose slot (int64) is -1. Gives the slots of all."""
-        before, slots = self.count, add_keys(self, by.keys, slots)
-        rows = np.arange(self.count)
-        rows[slots] = before + np.arange(by.count)
-        old, new = self.old.followed_by(by.old), self.new.followed_by(by.new)
-        self.old, self.new = old.of_rows(rows), new.of_rows(rows)
-        self.totals = some_of(joined([(self.totals, before), (by.totals, by.count)]), rows)
-        self.states = take(concat_column([(_column(self.states), before), (_column(by.states), by.count)]), rows)
+        more, slots = np.flatnonzero(slots < 0), add_keys(self, by.keys, slots)
+        if len(more):  # they are replaced below
+            none = by.of_keys(more)
+            self.old, self.new = self.old.followed_by([none.old]), self.new.followed_by([none.new])
+            before = self.count - len(more)
+            self.totals = concat_aggregates([(self.totals, before), (none.totals, len(more))])
+            self.states = concat_column([(_column(self.states), before), (_column(none.states), len(more))])
+        self.old.put(slots, by.old)
+        self.new.put(slots, by.new)
+        self.totals = [put(one, slots, other) for one, other in zip(self.totals, by.totals, strict=True)]
+        self.states = put(_column(self.states), slots, _column(by.states))
         return slots
 
 
@@ -126,7 +107,7 @@ def _column(columns: Any) -> Column:
 
 
 def _lists_of(shape: Value, lists: Lists) -> list[list[Any]]:
-    items = objects_of(shape, lists.items, lists.count)
+    items = objects_of(shape, items_of(lists), lists.count)
     return [items[first:behind] for first, behind in pairwise(accumulate(lists.lengths.tolist(), initial=0))]
 
 
@@ -164,21 +145,20 @@ class WindowStates:
 
     def to_come(self, state: WindowState, slots: Any, keys: Any) -> WindowState:
         """The states in some slots (int64); those of keys to come where a slot is -1."""
-        none = np.zeros(1, np.int64)
-        rows = np.where(slots < 0, state.count, slots)
-        empty = Lists(none, some_of(self.identity, none[:0]))
-        return WindowState(
-            keys,
-            len(slots),
-            take(concat_column([(_column(state.states), state.count), (Column(Integer(), none), 1)]), rows),
-            self.shape,
-            state.old.followed_by(empty).of_rows(rows),
-            state.new.followed_by(empty).of_rows(rows),
-            some_of(joined([(state.totals, state.count), (self.identity, 1)]), rows),
-        )
+        known, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        rows, since = slots[known], np.zeros(len(slots), np.int64)
+        since[known] = _column(state.states).values[rows]
+        none = np.zeros(len(new), np.int64)
+        totals = [
+            full(kind, merged_column([(take_column(one, rows), known), (take_column(first, none), new)], len(slots)), len(slots))
+            for kind, one, first in zip(self.kinds, state.totals, self.identity, strict=True)
+        ]
+        stacks = state.old.take(slots), state.new.take(slots)
+        return WindowState(keys, len(slots), Column(Integer(), since), self.shape, *stacks, totals)
 
     def _lists(self, lists: list[list[Any]]) -> Lists:
-        return Lists(np.array([*map(len, lists)], np.int64), self._aggregates([one for some in lists for one in some]))
+        items = [one for some in lists for one in some]
+        return lists_of([*map(len, lists)], self._aggregates(items), len(items))
 
     def _aggregates(self, values: list[Any]) -> Aggregates:
         columns = columns_of(self.form.shape, self.kinds, values)
