@@ -71,14 +71,11 @@ def time_of(reached: Reached) -> int | None:
 # -------------------------------------------------------------------------------------------- to a key group
 
 
-@final
-@attrs.frozen(eq=False)
-class Items:
-    """Items of a link, from a piece of a source or (None) from elsewhere. ``coded``: a record batch of keys, values, ends of
-    blocks, and positions where the stage restores an order; text may be dictionary-encoded."""
+class _Coded:
+    """Items as a record batch (``coded``), in which text may be dictionary-encoded."""
 
-    link: int
-    piece: Piece | None
+    __slots__ = ()
+
     coded: Any
 
     @property
@@ -90,6 +87,17 @@ class Items:
     def batch(self) -> Any:
         """The record batch, without dictionaries."""
         return without_dictionaries(self.coded)
+
+
+@final
+@attrs.frozen(eq=False)
+class Items(_Coded):
+    """Items of a link, from a piece of a source or (None) from elsewhere. ``coded``: a record batch of keys, values, ends of
+    blocks, and positions where the stage restores an order; text may be dictionary-encoded."""
+
+    link: int
+    piece: Piece | None
+    coded: Any
 
 
 class AggregateRows(Protocol):
@@ -222,20 +230,10 @@ class SideRows:
 
 @final
 @attrs.frozen(eq=False)
-class Rows:
+class Rows(_Coded):
     """Items for the sink. ``coded``: a record batch of its rows, in which keys may be dictionary-encoded."""
 
     coded: Any
-
-    @property
-    def count(self) -> int:
-        """How many they are."""
-        return int(self.coded.num_rows)
-
-    @property
-    def batch(self) -> Any:
-        """The record batch, without dictionaries."""
-        return without_dictionaries(self.coded)
 
 
 @final
