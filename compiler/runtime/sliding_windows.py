@@ -46,11 +46,11 @@ __all__ = ["SlidingWindows"]
 @final
 @attrs.frozen(eq=False)
 class Pieces:
-    """What the second stacks hold, and the items that come, key by key. Of each key: how many the stack has (``held``), where its
-    own rows start, and where they end. Of each row: the key (``codes``), and its place in it (``places``). ``fresh``: the rows of
-    the items. (All int64.) ``lifted``: the rows."""
+    """What the second stacks hold, and the items that come, key by key. Of each key: how many the stack has (``before``), where
+    its own rows start, and where they end. Of each row: the key (``codes``), and its place in it (``places``). ``fresh``: the
+    rows of the items. (All int64.) ``lifted``: the rows."""
 
-    held: Any
+    before: Any
     starts: Any
     behind: Any
     codes: Any
@@ -112,24 +112,24 @@ class SlidingWindows(OrderedKernel):
         return self._states(state, items, pieces, totals, ends, old), emitted
 
     def _pieces(self, state: WindowState, items: OrderedItems) -> Pieces:
-        held, counts = state.new.lengths, np.diff(items.starts)
-        lengths = held + counts
+        before, counts = state.new.lengths, np.diff(items.starts)
+        lengths = before + counts
         behind = np.cumsum(lengths)
         starts, codes = behind - lengths, np.repeat(np.arange(items.number), lengths)
-        fresh = ranges(starts + held, counts)
+        fresh = ranges(starts + before, counts)
         rows, number = np.empty(len(codes), np.int64), state.new.count
-        rows[ranges(starts, held)] = np.arange(number)
+        rows[ranges(starts, before)] = np.arange(number)
         rows[fresh] = number + np.arange(items.count)
         lifted = self._evaluate(self.its.lift, {"value": items.values}, items.count)
         both = concat_aggregates([(items_of(state.new), number), (lifted, items.count)])
-        return Pieces(held, starts, behind, codes, np.arange(len(codes)) - starts[codes], fresh, some_of(both, rows))
+        return Pieces(before, starts, behind, codes, np.arange(len(codes)) - starts[codes], fresh, some_of(both, rows))
 
     # ------------------------------------------------------------------------------------------------ aggregates
 
     def _totals(self, state: WindowState, pieces: Pieces, count: int, whole: int) -> Folds:
         """The aggregate of each item and those before it in its piece. Raises :class:`Undefined` where few pieces are long."""
         codes, places = pieces.codes[pieces.fresh], pieces.places[pieces.fresh]
-        some = np.flatnonzero((places % self.size == 0) | (places == pieces.held[codes]))
+        some = np.flatnonzero((places % self.size == 0) | (places == pieces.before[codes]))
         begins, codes, places = pieces.fresh[some], codes[some], places[some]
         lengths = np.minimum(begins - places % self.size + self.size, pieces.behind[codes]) - begins
         steps = int(lengths.max()) if len(lengths) else 0
@@ -179,7 +179,7 @@ class SlidingWindows(OrderedKernel):
         self, state: WindowState, items: OrderedItems, pieces: Pieces, totals: Folds, ends: Folds, old: Aggregates
     ) -> Emitted:
         codes, places = pieces.codes[pieces.fresh], pieces.places[pieces.fresh]
-        some = np.flatnonzero((_since(state)[codes] + places - pieces.held[codes] + 1) % self.its.slide == 0)
+        some = np.flatnonzero((_since(state)[codes] + places - pieces.before[codes] + 1) % self.its.slide == 0)
         rows, codes, places = pieces.fresh[some], codes[some], places[some] % self.size
         later = pieces.places[rows] >= self.size
         first = ends.count + state.old.starts[codes] + (self.size - 2 - places)
