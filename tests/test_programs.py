@@ -114,7 +114,7 @@ REDUCTIONS = {
 
 
 def test_dataflows(request: pytest.FixtureRequest) -> None:
-    tally = run_flows(Tally(), 90)
+    tally = run_flows(Tally(), 60)
     tell(request, tally)
     assert tally.traced >= 0.5 * tally.programs, tally.refused.most_common(20)
     assert tally.emitting >= 0.6 * tally.programs
@@ -135,7 +135,7 @@ def run_ordered(tally: Tally, count: int, start: str, *, machine: bool, depth: i
     return tally
 
 
-@pytest.mark.parametrize(("machine", "count"), [(False, 60), (True, 30)], ids=["columns", "machine"])
+@pytest.mark.parametrize(("machine", "count"), [(False, 45), (True, 25)], ids=["columns", "machine"])
 def test_ordered_dataflows(
     machine: bool, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def flipped(data: bytes) -> bytes:
 DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [("manifests", lambda _: b""), ("rows", flipped)]
 
 
+@pytest.mark.nightly  # tests/local/test_damage.py damages such a channel every time
 def test_TT225_a_channel_that_is_not_read_yet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Growing(spark, tmp_path, dags.two_sinks())
     job.more(2)

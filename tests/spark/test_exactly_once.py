@@ -299,6 +299,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.nightly  # tests/local/test_fork_server.py interrupts the local backend every time
 def test_ctrl_c(tmp_path: Path) -> None:
     """One command, twice: the second run goes on where the first one stopped."""
     job = Process(tmp_path)

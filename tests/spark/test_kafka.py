@@ -162,7 +162,8 @@ def defined(flow: Dataflow, records: Sequence[Record], partitions: int, *, drain
 
 
 @pytest.mark.parametrize(
-    ("flow", "most"), [*(pytest.param(summing, most, marks=pytest.mark.repeated) for most in (None, 30)), (passing, 45)]
+    ("flow", "most"),
+    [pytest.param(*case, marks=pytest.mark.repeated) for case in ((summing, None), (summing, 30), (passing, 45))],
 )
 def test_the_answer_does_not_depend_on_micro_batches(
     spark: SparkSession, broker: Broker, flow: Any, most: int | None
