@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tracetypes.compiler.tracing.function_source import NoSource
 from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
+from tracetypes.function_source import NoSource
 
 __all__ = ["TRACER", "ExpressionRewriter", "bound_names", "own_nodes", "parameters", "places"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tracetypes.compiler.tracing.expression_rewriter import ExpressionRewriter, bound_names, own_nodes, places
-from tracetypes.compiler.tracing.function_source import NoSource
+from tracetypes.function_source import NoSource
 
 __all__ = ["INSIDE", "FunctionRewriter"]
 

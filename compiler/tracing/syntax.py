@@ -21,8 +21,8 @@ from typing import Final
 
 from tracetypes.compiler.tracing.cache_keys import ObjectKey
 from tracetypes.compiler.tracing.expression_rewriter import parameters
-from tracetypes.compiler.tracing.function_source import FUTURE, NoSource, node_of
 from tracetypes.compiler.tracing.rewriter import INSIDE, FunctionRewriter
+from tracetypes.function_source import FUTURE, NoSource, node_of
 
 __all__ = ["PREFIX", "is_rewritten", "rewritten"]
 

@@ -17,7 +17,6 @@ import attrs
 from tracetypes.algebra import ExactSum
 from tracetypes.blame import called, owner_of
 from tracetypes.compiler.tracing.expression_rewriter import TRACER
-from tracetypes.compiler.tracing.function_source import NoSource
 from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER
 from tracetypes.compiler.tracing.symbolic.allowed import (
     CHANGING,
@@ -44,6 +43,7 @@ from tracetypes.compiler.tracing.symbolic.proxies import (
 )
 from tracetypes.compiler.tracing.symbolic.regular_expressions import RegularExpressions
 from tracetypes.compiler.tracing.syntax import is_rewritten, rewritten
+from tracetypes.function_source import NoSource
 from tracetypes.lookup_table import LookupTable
 from tracetypes.record_classes import arguments_of, fields_of, is_generated
 
