@@ -1,19 +1,21 @@
 """The return types of functions, for operators whose output type does not follow from the stream.
 
 Types are declared, never inferred from data. A class returns its instances; a function returns the type of its return
-annotation; for anything else (a lambda, a builtin) the author declares the type with ``to=``.
+annotation; for anything else (a lambda, a builtin) the author declares the type with ``to=``. A lambda that gets results of
+aggregates needs no ``to=`` where its type follows from theirs.
 """
 
 from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.schemas import show_type
+from tracetypes.stdlib.lambda_types import type_of_lambda
 
 __all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values"]
 
@@ -27,8 +29,9 @@ def function_or_none(caller: str, of: Any) -> Any:
     return of
 
 
-def returned(function: object, to: object, caller: str) -> Any:
-    """The type that ``function`` returns: ``to``, or the return annotation if ``to`` is None.
+def returned(function: object, to: object, caller: str, *, arguments: Sequence[Any] | None = None) -> Any:
+    """The type that ``function`` returns: ``to``, or the return annotation if ``to`` is None. ``arguments``: the types of
+    its arguments, if they are known; what a lambda returns follows from them and its code.
 
     Messages name ``caller``. Raises :class:`UsageError` ``TT120`` if there is neither ``to`` nor an annotation that can
     be resolved.
@@ -56,6 +59,8 @@ def returned(function: object, to: object, caller: str) -> Any:
         ) from error
     except TypeError:  # a builtin: it has no annotations
         hints = {}
+    if "return" not in hints and arguments is not None and (found := type_of_lambda(function, arguments)) is not None:
+        return found
     if "return" not in hints:
         raise UsageError(
             "TT120",

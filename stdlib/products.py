@@ -65,12 +65,15 @@ def both(
     a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: type[W] | None = None
 ) -> Aggregate[V, Any, W]:
     """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results. ``into``: a record,
-    or a function.
+    or a function. ``to``: what the function returns, if that follows neither from its annotation nor, for a lambda, from
+    its code. Raises :class:`UsageError` ``TT120``.
 
-    >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most], to=list[int]), [7, 5])
+    >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most]), [7, 5])
     [2, 7]
     """
-    pair: Both[V, W] = Both(aggregate_of("both", a), aggregate_of("both", b), into, returned(into, to, "both"))
+    first, second = aggregate_of("both", a), aggregate_of("both", b)
+    results = types_of(first)[1], types_of(second)[1]
+    pair: Both[V, W] = Both(first, second, into, returned(into, to, "both", arguments=results))
     pair.type_arguments()
     return pair
 

@@ -401,7 +401,7 @@ def test_the_types_of_a_product() -> None:
             "TT120",
             "of int and of float",
         ),
-        (lambda: ts.both(ts.count(), ts.count(), lambda a, b: a + b), "TT120", "does not know what"),
+        (lambda: ts.both(ts.count(), ts.count(), lambda a, b: a**b), "TT120", "does not know what"),
         (lambda: ts.both(ts.count(), 3, Stats), "TT121", "is no aggregate"),
         (lambda: ts.sum(), "TT120", "sum does not know the type"),
         (lambda: ts.sum(to=str), "TT121", "sum was given values of str"),

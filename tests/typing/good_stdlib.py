@@ -166,6 +166,10 @@ assert_type(
     Stream[U[str, Stats]],
 )
 assert_type(readings.through(aggregate(both(count(), mean(lambda r: r.watts), Stats))), Stream[U[str, Stats]])
+assert_type(
+    readings.through(aggregate(both(count(), mean(lambda r: r.watts), lambda n, m: m / n if n else None))),
+    Stream[U[str, float | None]],
+)
 assert_type(readings.through(aggregate(struct(Stats, n=count(), mean=mean(lambda r: r.watts)))), Stream[U[str, Stats]])
 
 # Helpers.
