@@ -258,8 +258,8 @@ def _join(a: Any, b: Any) -> Any:
         return Optional[b if a is _NONE else a]  # noqa: UP045
     optional = _without_none(a) != a or _without_none(b) != b
     left, right = _without_none(a), _without_none(b)
-    if left in _NUMBERS and right in _NUMBERS:
-        both: Any = max(left, right, key=_NUMBERS.index)
+    if left in (int, float) and right in (int, float):  # a bool is refused where an int is declared
+        both: Any = float if float in (left, right) else int
     elif left == right:
         both = left
     else:
