@@ -29,6 +29,7 @@ from tracetypes.compiler.tracing.symbolic.known import (
     ALLOWED,
     APPLIED,
     KNOWN_FUNCTIONS,
+    OPERATOR_FUNCTIONS,
     fields_or_none,
     name_of_function,
     problem_of,
@@ -86,6 +87,10 @@ class Tracer(RegularExpressions):
             return getattr(self, "call_" + KNOWN_FUNCTIONS[function])(*args, **keywords)
         if isa(function, types.FunctionType):
             return self.call_function(function, args, keywords)
+        if isa(function, types.BuiltinFunctionType) and function in OPERATOR_FUNCTIONS and not keywords:
+            count, name, first = OPERATOR_FUNCTIONS[function]
+            if len(args) == count:
+                return getattr(self, name)(*first, *args)
         if isa(function, types.BuiltinFunctionType) and function in APPLIED and self.holds(args) and not keywords:
             return self.call_applied(function, args)
         if isa(function, type):

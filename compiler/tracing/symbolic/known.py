@@ -42,6 +42,7 @@ __all__ = [
     "MICROSECOND",
     "NUMBERS",
     "OPERATORS",
+    "OPERATOR_FUNCTIONS",
     "ORDER",
     "SHIFTS",
     "SIGNS",
@@ -240,6 +241,19 @@ KNOWN_FUNCTIONS: Final[Mapping[Any, str]] = {
     dt.timedelta: "timedelta",
     dt.datetime.fromtimestamp: "fromtimestamp",
 }
+
+OPERATOR_FUNCTIONS: Final[Mapping[Any, tuple[int, str, tuple[str, ...]]]] = {
+    **{function: (2, "binary", (name,)) for name, function in OPERATORS.items()},
+    **{function: (2, "compare", (name,)) for name, (function, _) in COMPARISONS.items()},
+    **{function: (1, "unary", (name,)) for name, function in UNARY.items() if function is not abs},
+    operator.abs: (1, "unary", ("Abs",)),
+    operator.not_: (1, "negation", ()),
+    operator.truth: (1, "call_bool", ()),
+    operator.is_: (2, "compare", ("Is",)),
+    operator.is_not: (2, "compare", ("IsNot",)),
+    operator.getitem: (2, "item", ()),
+}
+"""Functions that are operators: how many arguments each takes, and the tracer's method with its first arguments."""
 
 APPLIED: Final[Mapping[Any, Operation]] = {
     **{getattr(math, name[5:]): one for name, one in FUNCTIONS.items() if name.startswith("math.")},
