@@ -45,6 +45,7 @@ BANDS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "backend": ("runs, supervisor",),
         "spark": ("plans as queries",),
         "local": ("plans in one process",),
+        "workspace": ("merge, unmerge",),
         "trial": ("adversary, rehearsals",),
     },
     "on top": {"top": ("run and start, cli, testing, recovery",)},
