@@ -54,8 +54,8 @@ __all__ = [
 
 
 class Task(NamedTuple):
-    """A concrete task. ``id``: unique among the tasks of all DAGs. ``role``: whether it is in the paper's set of source tasks, of
-    sink tasks, or in neither. The paper writes the role into ``config``; a sink of ours has parameters there."""
+    """A concrete task. ``id``: unique among the tasks of all DAGs. ``role``: whether it is in the paper's set of source tasks,
+    of sink tasks, or in neither. The paper writes the role into ``config``; a sink of ours has parameters there."""
 
     id: str
     type: str
@@ -167,8 +167,8 @@ def maximal_ancestor_graph_set(dag: Dag) -> tuple[AncestorGraph, ...]:
 
 
 def are_equivalent_graphs(one: AncestorGraph, other: AncestorGraph) -> bool:
-    """Whether a bijection of the tasks pairs tasks that are similar in config, and keeps the number and the places of the streams
-    between any two. The search tries one task after the other."""
+    """Whether a bijection of the tasks pairs tasks that are similar in config, and keeps the number and the places of the
+    streams between any two. The search tries one task after the other."""
     if len(one.tasks) != len(other.tasks) or len(one.streams) != len(other.streams):
         return False
     between, other_between = _places(one), _places(other)
@@ -278,8 +278,8 @@ def sink_task_coverage(running: Sequence[Dag], submitted: Sequence[Dag]) -> tupl
 def task_and_stream_minimization(running: Sequence[Dag], submitted: Sequence[Dag]) -> tuple[str, ...]:
     """Constraint 2: what runs twice, or without being needed. Nothing if it holds. The submitted DAGs are de-dup DAGs.
 
-    A running task is needed if it is equivalent to a task in the ancestor graph of a submitted sink. (The paper asks for the same
-    task, which no running task is.) A running stream is needed if such a task reads it.
+    A running task is needed if it is equivalent to a task in the ancestor graph of a submitted sink. (The paper asks for the
+    same task, which no running task is.) A running stream is needed if such a task reads it.
     """
     found = [f"{one.id} and {other.id} are equivalent" for dag in running for one, other in duplicates(dag)]
     for at, dag in enumerate(running):
