@@ -17,10 +17,8 @@ started as copies beside those that run. Copies are the only operators that do w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from tracetypes.compiler.workspace.classes import Class, ClassifiedOperator, SubmittedFlow, classified
-from tracetypes.compiler.workspace.running import Attachment, Decision, Flow, Instance, Operator, Running
+from tracetypes.compiler.workspace.running import Attachment, Decision, Flow, Instance, Operator, Running, ancestors
 
 __all__ = ["merge", "unmerge"]
 
@@ -33,7 +31,7 @@ def merge(running: Running, submitted: SubmittedFlow) -> Decision:
     wanted = {one.cls: one for one in classified(submitted)}
     started = _started(running, submitted.name, wanted)
     sinks = tuple((id, Instance(one.cls)) for one in wanted.values() if one.is_sink for id in one.ids)
-    needs = _ancestors(running.operators, started, (sink for _, sink in sinks))
+    needs = ancestors((running.operators, started), (sink for _, sink in sinks))
     attach = tuple(
         Attachment(one.instance, place, tap)
         for one in started.values()
@@ -111,19 +109,3 @@ def _runs(running: Running, name: str, one: ClassifiedOperator) -> bool:
             f"operator {one.ids[0]} of {name} has the identity of operator {there.id} of {there.flow}, and other inputs"
         )
     return True
-
-
-def _ancestors(
-    running: Mapping[Instance, Operator], started: Mapping[Instance, Operator], sinks: Iterable[Instance]
-) -> tuple[Instance, ...]:
-    """The operators in the ancestor graphs of sinks, each behind its inputs."""
-    found: dict[Instance, None] = {}
-    pending = [(sink, False) for sink in sinks]
-    while pending:
-        one, is_done = pending.pop()
-        if is_done:
-            found[one] = None
-        elif one not in found:
-            pending.append((one, True))
-            pending += ((above, False) for above in (started.get(one) or running[one]).inputs)
-    return tuple(found)

@@ -6,7 +6,7 @@ state, ``undo`` takes that back. Whoever carries a decision out stores it first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import attrs
 from tracetypes.compiler.workspace.classes import Class
 from tracetypes.compiler.workspace.components import Components
 
-__all__ = ["Attachment", "Decision", "Flow", "Instance", "Operator", "Running"]
+__all__ = ["Attachment", "Decision", "Flow", "Instance", "Operator", "Running", "ancestors"]
 
 
 class Instance(NamedTuple):
@@ -181,3 +181,19 @@ class Running:
             for place, tap in enumerate(one.inputs)
             if self.operators[tap].launch != one.launch
         )
+
+
+def ancestors(operators: Iterable[Mapping[Instance, Operator]], sinks: Iterable[Instance]) -> tuple[Instance, ...]:
+    """The operators in the ancestor graphs of sinks, each behind its inputs. ``operators``: where they are found."""
+    look_ups = [one.get for one in operators]
+    found: dict[Instance, None] = {}
+    pending = [(sink, False) for sink in sinks]
+    while pending:
+        one, is_done = pending.pop()
+        if is_done:
+            found[one] = None
+        elif one not in found:
+            operator = next(there for get in look_ups if (there := get(one)) is not None)
+            pending.append((one, True))
+            pending += [(above, False) for above in operator.inputs]
+    return tuple(found)

@@ -207,6 +207,18 @@ def test_a_copy_that_is_cheaper_than_a_channel() -> None:
     assert len(remove(running, "h").stop) == 4
 
 
+def test_what_starts_anyway_is_not_copied() -> None:
+    """``b`` gets a copy of ``a``. Both copies and ``c`` read the source that the flow starts: only a copy of it ran."""
+    running = Running()
+    submit(running, "f", "S > K1", cheap="Sa")
+    submit(running, "g", "S > a > K2", cheap="Sa")
+    remove(running, "f")
+    decision = submit(running, "h", "S > a > b > K3", "S > c > K4", cheap="Sa")
+    assert [one.instance for one in decision.start[:2]] == [of("S"), of("S.a", copy=4)]
+    assert decision.start[1].inputs == (of("S"),)
+    assert not decision.reuse
+
+
 def test_no_copy_is_made_behind_a_state() -> None:
     running = Running()
     submit(running, "f", "S > w > a > K1", cheap="Swa")
