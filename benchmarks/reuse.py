@@ -182,7 +182,7 @@ class Store:
         for name, body in self.connection.execute("SELECT name, body FROM flows"):
             start, outputs = json.loads(body)
             sinks = tuple((id, _instance(one)) for id, one in outputs)
-            needs = ancestors([operators], (sink for _, sink in sinks))
+            needs = ancestors(operators, (sink for _, sink in sinks))
             flows.append(Flow(name=name, start=start, sinks=sinks, needs=needs))
         return Running.of(version, operators.values(), flows)
 

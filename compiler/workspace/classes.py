@@ -95,6 +95,8 @@ def classified(flow: SubmittedFlow) -> tuple[ClassifiedOperator, ...]:
         # The name of a flow is that of no other flow that runs, and no identity of the caller has a space.
         if one.identity is None:
             identity = f"{flow.name} {one.id}"
+        elif " " in one.identity:
+            raise ValueError(f"the identity {one.identity!r} has a space")
         elif unshared.isdisjoint(inputs):
             identity = one.identity
         else:

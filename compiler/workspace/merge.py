@@ -31,7 +31,7 @@ def merge(running: Running, submitted: SubmittedFlow) -> Decision:
     wanted = {one.cls: one for one in classified(submitted)}
     started = _started(running, submitted.name, wanted)
     sinks = tuple((id, Instance(one.cls)) for one in wanted.values() if one.is_sink for id in one.ids)
-    needs = ancestors((running.operators, started), (sink for _, sink in sinks))
+    needs = ancestors(running.operators, (sink for _, sink in sinks), started)
     attach = tuple(
         Attachment(one.instance, place, tap)
         for one in started.values()

@@ -183,17 +183,21 @@ class Running:
         )
 
 
-def ancestors(operators: Iterable[Mapping[Instance, Operator]], sinks: Iterable[Instance]) -> tuple[Instance, ...]:
-    """The operators in the ancestor graphs of sinks, each behind its inputs. ``operators``: where they are found."""
-    look_ups = [one.get for one in operators]
+def ancestors(
+    operators: Mapping[Instance, Operator], sinks: Iterable[Instance], started: Mapping[Instance, Operator] | None = None
+) -> tuple[Instance, ...]:
+    """The operators in the ancestor graphs of sinks, each behind its inputs. ``started``: those that do not run yet."""
+    started = started or {}
     found: dict[Instance, None] = {}
-    pending = [(sink, False) for sink in sinks]
+    pending: list[tuple[Instance, Operator | None]] = [(sink, None) for sink in sinks]
     while pending:
-        one, is_done = pending.pop()
-        if is_done:
+        one, operator = pending.pop()
+        if operator is not None:  # all that it reads has been found
             found[one] = None
         elif one not in found:
-            operator = next(there for get in look_ups if (there := get(one)) is not None)
-            pending.append((one, True))
-            pending += [(above, False) for above in operator.inputs]
+            operator = started.get(one) or operators[one]
+            pending.append((one, operator))
+            for above in operator.inputs:
+                if above not in found:
+                    pending.append((above, None))
     return tuple(found)

@@ -166,6 +166,11 @@ def test_what_cannot_be_identified_is_not_shared() -> None:
     assert names(remove(running, "g").stop) == names(decision.start)[::-1]
 
 
+def test_an_identity_is_never_the_name_of_what_has_none() -> None:
+    with pytest.raises(ValueError, match="the identity 'f 1' has a space"):
+        classified(SubmittedFlow(name="g", operators=(SubmittedOperator(id=0, identity="f 1", is_sink=True),)))
+
+
 def test_what_lies_behind_is_shared_within_a_flow() -> None:
     """Both sinks read the same opaque operator, by equal operators."""
     twice = flow("f", "S > ? > K1")
@@ -270,3 +275,19 @@ def test_identities_that_contradict_each_other() -> None:
     more = SubmittedOperator(id=3, identity="T.a.K", inputs=(0,), is_sink=True)
     with pytest.raises(ValueError, match="operators 2 and 3 of g have one identity, and differ"):
         merge(Running(), SubmittedFlow(name="g", operators=(*wrong.operators, more)))
+
+
+def test_deep_and_twisted_flows() -> None:
+    """A chain is no recursion, and in a ladder each operator is looked at once, although 2 ** 300 paths lead to the source."""
+    chain = " > ".join(["S", *(f"a{n}" for n in range(3_000)), "K1"])
+    running = Running()
+    assert len(submit(running, "f", chain).start) == 3_002
+    operators = [SubmittedOperator(id=0, identity="T")]
+    for n in range(1, 301):
+        operators.append(SubmittedOperator(id=n, identity=f"m{n}", inputs=(n - 1, n - 1), in_places=False))
+    operators.append(SubmittedOperator(id=301, identity="K", inputs=(300,), is_sink=True))
+    ladder = SubmittedFlow(name="g", operators=tuple(operators))
+    running.apply(merge(running, ladder))
+    assert len(running.flows["g"].needs) == 302
+    assert len(remove(running, "g").stop) == 302
+    assert len(running.components.all()) == 1

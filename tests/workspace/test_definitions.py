@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from hypothesis import given
+
+from tests.workspace.flows import RandomFlow, dag_of, random_flows, submitted
+from tracetypes.compiler.workspace.classes import classified
 from tracetypes.compiler.workspace.definitions import (
     Dag,
     Stream,
@@ -227,3 +231,25 @@ def test_the_constraints_say_what_is_wrong() -> None:
     assert task_and_stream_minimization(less, [dag("f", "S > a > K", "a > b")]) == ("f.b is not needed",), "no sink reads it"
     twice = dag("f", "S > a1 > m > K", "S > a2 > m")
     assert "f.a1 and f.a2 are equivalent" in task_and_stream_minimization([twice], [de_duplicated(twice)])
+
+
+@given(random_flows(), random_flows())
+def test_equivalence_is_one(flow: RandomFlow, other: RandomFlow) -> None:
+    """It is reflexive, symmetric and transitive. Tasks of de-dup DAGs are equivalent if and only if they are of one class."""
+    dags = [dag_of("f", flow), dag_of("g", other)]
+    assert all(not duplicates(one) for one in dags)
+    tasks = [(one, task) for one in dags for task in one.tasks]
+    equal = {(a.id, b.id) for one, a in tasks for two, b in tasks if are_equivalent(one, a, two, b)}
+    assert equal >= {(task.id, task.id) for _, task in tasks}
+    assert equal == {(b, a) for a, b in equal}
+    assert equal >= {(a, d) for a, b in equal for c, d in equal if b == c}
+    asked = {"f": classified(submitted("f", flow)), "g": classified(submitted("g", other))}
+    classes = {f"{name}.0.{id}": one.cls for name, all_of in asked.items() for one in all_of for id in one.ids}
+    assert equal == {(a.id, b.id) for _, a in tasks for _, b in tasks if classes[a.id] == classes[b.id]}
+    assert are_disjoint(*dags) == (not any(a[0] != b[0] for a, b in equal))
+
+
+@given(random_flows())
+def test_a_flow_without_duplicates(flow: RandomFlow) -> None:
+    """It has an operator for each class."""
+    assert len(dag_of("f", flow).tasks) == len(classified(submitted("f", flow)))

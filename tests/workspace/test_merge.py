@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workspace.flows import NAMES, RandomFlow, dag_of, operators_as_dag, random_flows, submitted, task_id
-from tracetypes.compiler.workspace.classes import classified
+from tracetypes.compiler.workspace.classes import Class, classified
 from tracetypes.compiler.workspace.definitions import (
     Dag,
     ancestor_graph,
@@ -51,10 +51,14 @@ class Walk:
         self.dags: dict[str, Dag] = {}
         self.code: dict[int, tuple[str, RandomFlow]] = {}
         self.defined: tuple[Dag, ...] = ()
+        self.classes: dict[str, Class] = {}
+        """The class of each task that was ever submitted, by its id."""
 
     def submit(self, name: str, flow: RandomFlow) -> Decision:
-        decision = merge(self.running, submitted(name, flow))
+        asked = submitted(name, flow)
+        decision = merge(self.running, asked)
         self.flows[name], self.code[self.running.version + 1] = flow, (name, flow)
+        self.classes |= {f"{name}.{self.running.version}.{id}": one.cls for one in classified(asked) for id in one.ids}
         self.dags[name] = dag_of(name, flow, self.running.version)
         self.apply(decision)
         return decision
@@ -165,14 +169,17 @@ def walk(steps: list[tuple[str, RandomFlow]], *, defined: bool) -> Walk:
 
 def compare_submit(walked: Walk, name: str, decision: Decision) -> None:
     """Whether a decision is the merge of 4.1."""
-    dag = walked.dags[name]
-    found = merging(walked.defined, dag)
+    found = merging(walked.defined, walked.dags[name])
     walked.defined = found.running
-    assert len(decision.start) == len(found.new_tasks)
-    assert len(decision.reuse) == len(found.reused_tasks)
-    assert len(decision.attach) == len(found.boundary_streams)
-    assert len({one.tap for one in decision.attach}) == len({found.stands_for[one.up] for one in found.boundary_streams})
-    assert sorted(len(one.tasks) for one in found.running) == sorted(map(len, walked.running.components.all()))
+    of = walked.classes
+    assert Counter(one.instance.cls for one in decision.start) == Counter(of[task.id] for task in found.new_tasks)
+    assert Counter(one.cls for one in decision.reuse) == Counter(of[task.id] for task in found.reused_tasks)
+    attached = Counter((one.tap.cls, one.reader.cls) for one in decision.attach)
+    assert attached == Counter((of[one.up], of[one.down]) for one in found.boundary_streams)
+    assert all(of[up] == of[there] for up, there in found.stands_for.items())
+    (flow,) = decision.joins
+    assert {one.cls for _, one in flow.sinks} == {of[there] for there in found.sinks.values()}
+    compare_components(walked)
 
 
 def compare_removal(walked: Walk, name: str) -> None:
@@ -180,10 +187,19 @@ def compare_removal(walked: Walk, name: str) -> None:
     decision = unmerge(walked.running, name)
     found = unmerging(walked.defined, [*walked.dags.values()], walked.dags[name])
     walked.defined = found.running
-    assert len(decision.stop) == len(found.terminated_tasks)
+    assert Counter(one.instance.cls for one in decision.stop) == Counter(
+        walked.classes[task.id] for task in found.terminated_tasks
+    )
     walked.running.apply(decision)
-    assert sorted(len(one.tasks) for one in found.running) == sorted(map(len, walked.running.components.all()))
+    compare_components(walked)
     walked.running.undo(decision)
+
+
+def compare_components(walked: Walk) -> None:
+    """Whether the components are the running DAGs of the definitions."""
+    found = {frozenset(walked.classes[task.id] for task in dag.tasks) for dag in walked.defined}
+    assert {frozenset(one.cls for one in part) for part in walked.running.components.all()} == found
+    assert len(found) == len(walked.defined)
 
 
 @given(STEPS)
