@@ -19,65 +19,76 @@ class Components(Generic[N]):
     """The components of a graph that grows by nodes that read nodes, and shrinks by nodes that nobody reads."""
 
     def __init__(self) -> None:
-        self._inputs: dict[N, tuple[N, ...]] = {}
-        self._readers: dict[N, dict[N, None]] = {}
-        self._label: dict[N, int] = {}
+        self._number: dict[N, int] = {}
+        """Of each node: a walk looks up many numbers, and they are faster than nodes."""
+        self._next = 0
+        self._neighbours: dict[int, set[int]] = {}
+        self._label: dict[int, int] = {}
+        """Of each node, by its number."""
         self._parent: list[int] = []
         """Of each label, a label of the same component; its own for one that stands for all of them."""
         self._stale: set[int] = set()
-        """The labels whose operators may not be connected any more."""
+        """The labels whose nodes may not be connected any more."""
 
     def add(self, node: N, inputs: tuple[N, ...]) -> None:
         """A node comes. Its inputs are there."""
-        self._inputs[node] = inputs
-        self._readers[node] = {}
-        label = self._root(self._label[inputs[0]]) if inputs else self._fresh()
-        for one in inputs:
-            self._readers[one][node] = None
+        number = self._number[node] = self._next
+        self._next += 1
+        above = self._neighbours[number] = {self._number[one] for one in inputs}
+        label: int | None = None
+        for one in above:
+            self._neighbours[one].add(number)
             other = self._root(self._label[one])
-            if other != label:
+            if label is None:
+                label = other
+            elif other != label:
                 self._parent[other] = label
                 if other in self._stale:
                     self._stale.add(label)
-        self._label[node] = label
+        self._label[number] = self._fresh() if label is None else label
 
-    def remove(self, node: N, inputs: tuple[N, ...]) -> None:
+    def remove(self, node: N) -> None:
         """A node goes. Nobody reads it."""
-        del self._inputs[node], self._readers[node]
-        label = self._root(self._label.pop(node))
-        for one in inputs:
-            self._readers[one].pop(node, None)
-        if len(set(inputs)) > 1:
+        number = self._number.pop(node)
+        label = self._root(self._label.pop(number))
+        above = self._neighbours.pop(number)
+        for one in above:
+            self._neighbours[one].remove(number)
+        if len(above) > 1:
             self._stale.add(label)
         if len(self._parent) > 2 * len(self._label) + 1000:
             self._forget()
 
     def of(self, node: N) -> int:
         """The number of the component of a node, valid until the graph changes."""
-        label = self._root(self._label[node])
+        return self._of(self._number[node])
+
+    def _of(self, number: int) -> int:
+        label = self._root(self._label[number])
         if label not in self._stale:
             return label
         fresh = self._fresh()
-        for one in self.walk(node):
+        for one in self._walk(number):
             self._label[one] = fresh
         return fresh
 
-    def walk(self, node: N) -> set[N]:
-        """All nodes that are connected with this one."""
-        seen, pending = {node}, [node]
+    def size(self, node: N) -> int:
+        """How many nodes are connected with this one, itself among them. This walks all of them."""
+        return len(self._walk(self._number[node]))
+
+    def _walk(self, number: int) -> set[int]:
+        seen, pending = {number}, [number]
         while pending:
-            one = pending.pop()
-            for other in (*self._inputs[one], *self._readers[one]):
-                if other not in seen:
-                    seen.add(other)
-                    pending.append(other)
+            fresh = self._neighbours[pending.pop()] - seen
+            seen |= fresh
+            pending += fresh
         return seen
 
     def all(self) -> list[set[N]]:
         """All components."""
         found: dict[int, set[N]] = {}
-        for node in self._label:
-            found.setdefault(self.of(node), set()).add(node)
+        for node, number in self._number.items():
+            found.setdefault(self._of(number), set()).add(node)
         return list(found.values())
 
     def _root(self, label: int) -> int:

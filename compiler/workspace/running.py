@@ -172,7 +172,7 @@ class Running:
             if not self.taps[attachment.tap]:
                 del self.taps[attachment.tap]
         del self.operators[one.instance], self.counts[one.instance]
-        self.components.remove(one.instance, one.inputs)
+        self.components.remove(one.instance)
 
     def attachments(self, one: Operator) -> tuple[Attachment, ...]:
         """Where an operator reads operators of earlier launches. All of them run."""

@@ -56,7 +56,9 @@ class Walk:
 
     def submit(self, name: str, flow: RandomFlow) -> Decision:
         asked = submitted(name, flow)
+        before = snapshot(self.running)
         decision = merge(self.running, asked)
+        assert are_same(snapshot(self.running), before), "merge changes nothing"
         self.flows[name], self.code[self.running.version + 1] = flow, (name, flow)
         self.classes |= {f"{name}.{self.running.version}.{id}": one.cls for one in classified(asked) for id in one.ids}
         self.dags[name] = dag_of(name, flow, self.running.version)
@@ -64,7 +66,9 @@ class Walk:
         return decision
 
     def remove(self, name: str) -> Decision:
+        before = snapshot(self.running)
         decision = unmerge(self.running, name)
+        assert are_same(snapshot(self.running), before), "unmerge changes nothing"
         self.apply(decision)
         del self.flows[name], self.dags[name]
         return decision
