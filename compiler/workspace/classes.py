@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import attrs
 
-__all__ = ["Class", "ClassifiedOperator", "SubmittedFlow", "SubmittedOperator", "classified"]
+__all__ = ["Class", "ClassifiedOperator", "SubmittedFlow", "SubmittedOperator", "classified", "is_unshared"]
 
 
 class Class(NamedTuple):
@@ -83,7 +83,6 @@ def classified(flow: SubmittedFlow) -> tuple[ClassifiedOperator, ...]:
             needed.update(one.inputs)
     of: dict[int, ClassifiedOperator] = {}
     found: dict[Class, ClassifiedOperator] = {}
-    unshared: set[Class] = set()
     for one in flow.operators:
         if one.id not in needed:
             continue
@@ -92,18 +91,15 @@ def classified(flow: SubmittedFlow) -> tuple[ClassifiedOperator, ...]:
         if not one.in_places:
             inputs.sort(key=_by_identity)
         state_upstream = one.keeps_state or any(each.state_upstream for each in above)
-        # The name of a flow is that of no other flow that runs, and no identity of the caller has a space.
         if one.identity is None:
             identity = f"{flow.name} {one.id}"
         elif " " in one.identity:
             raise ValueError(f"the identity {one.identity!r} has a space")
-        elif unshared.isdisjoint(inputs):
-            identity = one.identity
-        else:
+        elif any(map(is_unshared, inputs)):
             identity = f"{flow.name} {sha256(repr((one.identity, inputs)).encode()).hexdigest()}"
+        else:
+            identity = one.identity
         cls = Class(identity, flow.start if state_upstream else None)
-        if identity != one.identity:
-            unshared.add(cls)
         new = ClassifiedOperator(
             cls=cls,
             ids=(one.id,),
@@ -119,6 +115,12 @@ def classified(flow: SubmittedFlow) -> tuple[ClassifiedOperator, ...]:
             new = attrs.evolve(before, ids=(*before.ids, one.id), is_sink=before.is_sink or one.is_sink)
         of[one.id] = found[cls] = new
     return tuple(found.values())
+
+
+def is_unshared(cls: Class) -> bool:
+    """Whether a class is of one flow alone. Its identity has the name of the flow and a space, which no identity of a caller
+    has."""
+    return " " in cls.identity
 
 
 def _by_identity(cls: Class) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What a flow starts when it comes, and stops when it goes. Both are functions of the state and the flow, and change nothing.
+"""What a flow starts when it comes, and stops when it goes: functions of the state and the flow, which change nothing.
 
 ::
 
@@ -17,10 +17,12 @@ started as copies beside those that run. Copies are the only operators that do w
 
 from __future__ import annotations
 
-from tracetypes.compiler.workspace.classes import Class, ClassifiedOperator, SubmittedFlow, classified
+import attrs
+
+from tracetypes.compiler.workspace.classes import Class, ClassifiedOperator, SubmittedFlow, classified, is_unshared
 from tracetypes.compiler.workspace.running import Attachment, Decision, Flow, Instance, Operator, Running, ancestors
 
-__all__ = ["merge", "unmerge"]
+__all__ = ["merge", "take_over", "unmerge"]
 
 
 def merge(running: Running, submitted: SubmittedFlow) -> Decision:
@@ -69,6 +71,13 @@ def unmerge(running: Running, name: str) -> Decision:
     )
 
 
+def take_over(running: Running, name: str, successor: str) -> Decision:
+    """What stops when the flow ``successor`` takes the name and the place of the flow ``name``. Both run until then. Raises
+    ``KeyError`` if one does not."""
+    old, new = running.flows[name], running.flows[successor]
+    return attrs.evolve(unmerge(running, name), leaves=(old, new), joins=(attrs.evolve(new, name=name),))
+
+
 def _started(running: Running, name: str, wanted: dict[Class, ClassifiedOperator]) -> dict[Instance, Operator]:
     """The operators that a flow starts, each behind its inputs. ``wanted``: what it needs, each class behind its inputs."""
     shared = {cls for cls, one in wanted.items() if _runs(running, name, one)}
@@ -100,10 +109,13 @@ def _started(running: Running, name: str, wanted: dict[Class, ClassifiedOperator
 
 
 def _runs(running: Running, name: str, one: ClassifiedOperator) -> bool:
-    """Whether an operator of a class runs that flows share. Raises ``ValueError`` if it reads other classes."""
+    """Whether an operator of a class runs that flows share. Raises ``ValueError`` if it reads other classes, or is another
+    flow's alone: flows may have changed their names (:func:`take_over`)."""
     there = running.operators.get(Instance(one.cls))
     if there is None:
         return False
+    if is_unshared(one.cls):
+        raise ValueError(f"{name} is the earlier name of a flow that runs: its operator {there.id} has no identity")
     if tuple(each.cls for each in there.inputs) != one.inputs:
         raise ValueError(
             f"operator {one.ids[0]} of {name} has the identity of operator {there.id} of {there.flow}, and other inputs"

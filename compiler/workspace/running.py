@@ -130,27 +130,27 @@ class Running:
         """Change the state. Raises ``ValueError`` if the decision was made for another version."""
         if decision.base != self.version:
             raise ValueError(f"the decision was made for version {decision.base}, this is {self.version}")
-        self._change(decision.start, decision.joins, decision.leaves, decision.stop)
+        self._change(decision.start, decision.leaves, decision.joins, decision.stop)
         self.version += 1
 
     def undo(self, decision: Decision) -> None:
         """Take back the last decision that was applied."""
         if decision.base + 1 != self.version:
             raise ValueError(f"the last decision made version {self.version}, not {decision.base + 1}")
-        self._change(decision.stop[::-1], decision.leaves, decision.joins, decision.start[::-1])
+        self._change(decision.stop[::-1], decision.joins, decision.leaves, decision.start[::-1])
         self.version -= 1
 
     def _change(
-        self, start: Iterable[Operator], joins: Iterable[Flow], leaves: Iterable[Flow], stop: Iterable[Operator]
+        self, start: Iterable[Operator], leaves: Iterable[Flow], joins: Iterable[Flow], stop: Iterable[Operator]
     ) -> None:
         for one in start:
             self._start(one)
-        for flow in joins:
-            self._join(flow)
         for flow in leaves:
             del self.flows[flow.name]
             for instance in flow.needs:
                 self.counts[instance] -= 1
+        for flow in joins:  # maybe under the name of one that leaves
+            self._join(flow)
         for one in stop:
             self._stop(one)
 

@@ -20,9 +20,9 @@ def submission(
     start: int | None = None,
     copies: Collection[int] = (),
 ) -> SubmittedFlow:
-    """A dataflow under the name that it has in a workspace. ``identities``: of each node, None for one that cannot be identified.
-    ``start``: the marker (microseconds) at which its states begin exactly, None if it takes those that run. ``copies``: the
-    nodes whose streams cost less to compute again than to send through a channel."""
+    """A dataflow under the name that it has in a workspace. ``identities``: of each node, None for one that cannot be
+    identified. ``start``: the marker (microseconds) at which its states begin exactly, None if it takes those that run.
+    ``copies``: the nodes whose streams cost less to compute again than to send through a channel."""
     return SubmittedFlow(
         name=name,
         start=start,

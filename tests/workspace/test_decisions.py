@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tracetypes.compiler.workspace.classes import Class, SubmittedFlow, SubmittedOperator, classified
-from tracetypes.compiler.workspace.merge import merge, unmerge
+from tracetypes.compiler.workspace.merge import merge, take_over, unmerge
 from tracetypes.compiler.workspace.running import Attachment, Decision, Instance, Running
 
 KEEPS_STATE = "w"
@@ -230,6 +230,41 @@ def test_no_copy_is_made_behind_a_state() -> None:
     decision = submit(running, "g", "S > w > a > b > K2", cheap="Swa")
     assert not decision.copies
     assert names(one.tap for one in decision.attach) == ["S.w.a"]
+
+
+def test_a_flow_takes_over() -> None:
+    running = Running()
+    submit(running, "f", "S > a > b > K1")
+    submit(running, "f, new", "S > a > c > K1")
+    assert running.taps == {of("S.a"): 1}
+    before = dict(running.flows), dict(running.operators), dict(running.counts)
+    decision = take_over(running, "f", "f, new")
+    running.apply(decision)
+    assert names(decision.stop) == ["S.a.b.K1", "S.a.b"]
+    assert not decision.start
+    assert not decision.close, "the new one reads the tap"
+    assert list(running.flows) == ["f"]
+    assert running.flows["f"].sinks == ((3, of("S.a.c.K1")),)
+    assert set(running.counts.values()) == {1}
+    running.undo(decision)
+    assert (running.flows, running.operators, running.counts) == before
+    running.apply(take_over(running, "f", "f, new"))
+    assert len(remove(running, "f").stop) == 4
+    with pytest.raises(KeyError):
+        take_over(running, "f", "g")
+
+
+def test_an_earlier_name_is_not_given_to_another_flow() -> None:
+    """What has no identity has the name of its flow. Another flow of this name must not find it."""
+    running = Running()
+    submit(running, "f", "S > ? > K1")
+    submit(running, "g", "S > ? > K1")
+    running.apply(take_over(running, "f", "g"))
+    with pytest.raises(ValueError, match="g is the earlier name of a flow that runs: its operator 1 has no identity"):
+        merge(running, flow("g", "S > ? > K1"))
+    assert submit(running, "h", "S > ? > K1").start
+    remove(running, "f")
+    assert submit(running, "g", "S > ? > K1").start
 
 
 def test_a_decision_changes_nothing_before_it_is_applied() -> None:
