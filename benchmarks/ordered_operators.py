@@ -69,6 +69,16 @@ class Payment:
 
 
 @attrs.frozen
+class Several:
+    """Of the items of a window."""
+
+    items: int
+    total: float
+    last: Payment
+    names: int
+
+
+@attrs.frozen
 class Card:
     """The state of :class:`Fraud`."""
 
@@ -226,6 +236,9 @@ AGGREGATES: dict[str, Callable[[], Any]] = {
     "HyperLogLog": lambda: ts.approx_count_distinct(name),
     "quantiles": lambda: ts.quantile(0.5, amount),
     "collect": lambda: ts.collect(kind, to=int),
+    "struct": lambda: ts.struct(
+        Several, items=ts.count(), total=ts.sum(amount, to=float), last=ts.last(at), names=ts.count_distinct(name)
+    ),
 }
 """In tumbling windows of a minute."""
 

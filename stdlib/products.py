@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -13,6 +14,7 @@ from tracetypes.records import DecimalOf, Float, Integer, Optional, Record, Sche
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
+from tracetypes.summaries import OfAggregate, Summary
 
 __all__ = ["Both", "Struct", "both", "struct"]
 
@@ -51,6 +53,13 @@ class Both(Aggregate[V, tuple[Any, Any], W], Generic[V, W]):
     def result(self, agg: tuple[Any, Any]) -> W:
         return self.into(self.a.result(agg[0]), self.b.result(agg[1]))
 
+    def _summary(self) -> Summary[V] | None:
+        return _together(self, (self.a, self.b), self.of_results)
+
+    def of_results(self, results: Sequence[Any]) -> W:
+        """The result of these."""
+        return self.into(results[0], results[1])
+
     def fold(self, agg: tuple[Any, Any], values: Sequence[V]) -> tuple[Any, Any]:
         return self.a.fold(agg[0], values), self.b.fold(agg[1], values)
 
@@ -59,6 +68,31 @@ def _of_each(aggregates: Sequence[Aggregate[V, Any, Any]]) -> tuple[Choice[V], .
     """What several aggregates need together."""
     choices = [one.chooses() for one in aggregates]
     return tuple([choice for some in choices for choice in some]) if all(choices) else ()
+
+
+def _together(
+    whole: Aggregate[V, Any, Any], aggregates: Sequence[Aggregate[V, Any, Any]], result: Callable[[Sequence[Any]], Any]
+) -> Summary[V] | None:
+    """What several aggregates compute of a bag of values, if one of them says what it computes, or needs some values only.
+    ``result``: of their results."""
+    if not any(one.chooses() or one._summary() for one in aggregates):
+        return None
+    summaries = [one._summary() or _alone(one) for one in aggregates]
+    first = [sum(len(one.parts) for one in summaries[:at]) for at in range(len(summaries))]
+    places = [(one.result, at, at + len(one.parts)) for at, one in zip(first, summaries, strict=True)]
+    parts = [
+        attrs.evolve(part, owners=(whole, *(part.owners or (one,))))
+        for one, summary in zip(aggregates, summaries, strict=True)
+        for part in summary.parts
+    ]
+    return Summary(tuple(parts), lambda values: result([of(values[start:end]) for of, start, end in places]))
+
+
+def _alone(aggregate: Aggregate[V, Any, Any]) -> Summary[V]:
+    """The summary of an aggregate that has none of its own."""
+    choices = aggregate.chooses()
+    alone = len(choices) == 1 and choices[0].count == 1 and choices[0].ties != "all"
+    return Summary((OfAggregate(aggregate=aggregate, choice=choices[0] if alone else None),), itemgetter(0))
 
 
 def both(
@@ -110,6 +144,13 @@ class Struct(Aggregate[V, tuple[Any, ...], W], Generic[V, W]):
         return self.to(
             **{name: part.result(agg[at]) for at, (name, part) in enumerate(zip(self.names, self.parts, strict=True))}
         )
+
+    def _summary(self) -> Summary[V] | None:
+        return _together(self, self.parts, self.of_results)
+
+    def of_results(self, results: Sequence[Any]) -> W:
+        """The record of these."""
+        return self.to(**dict(zip(self.names, results, strict=True)))
 
     def fold(self, agg: tuple[Any, ...], values: Sequence[V]) -> tuple[Any, ...]:
         return tuple([part.fold(agg[at], values) for at, part in enumerate(self.parts)])

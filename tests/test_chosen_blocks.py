@@ -54,7 +54,43 @@ class Reading:
     many: tuple[int, ...]
 
 
+@attrs.frozen
+class Numbers:
+    """Of some values."""
+
+    many: int
+    total: float
+    most: int
+    low: float
+
+
+@attrs.frozen
+class Several:
+    """Of some values."""
+
+    numbers: Numbers
+    last: Reading
+    small: str
+    late: Reading | None
+    different: int
+    middle: float
+    texts: list[str]
+
+
 DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+@attrs.frozen
+class Listed:
+    """A list and its length."""
+
+    texts: list[str]
+    length: int
+
+
+def text_of(last: Reading, text: str) -> str:
+    """Of two results."""
+    return last.text + text
+
 
 WINDOWS: dict[str, Callable[[], Any]] = {
     "last": lambda: ts.last(lambda r: r.n),
@@ -91,6 +127,37 @@ WINDOWS: dict[str, Callable[[], Any]] = {
     "quantiles": lambda: ts.quantiles([0, 0.3, 1], lambda r: r.x + 1.0),
     "quantiles where": lambda: ts.quantiles([0.5], lambda r: r.n, where=lambda r: r.x > 0.0),
     "quantile of fractions": lambda: ts.quantile(0.5, lambda r: 6 / r.n),
+    "both": lambda: ts.both(ts.collect(lambda r: r.text, to=str), ts.count(), Listed),
+    "both of choices": lambda: ts.both(ts.last(lambda r: r.n), ts.min(lambda r: r.text, to=str), text_of, to=str),
+    "both where": lambda: ts.both(
+        ts.last(lambda r: r.n, where=lambda r: r.x > 0.0),
+        ts.count(where=lambda r: r.n > 0),
+        lambda last, n: n if last is None else last.n - n,
+        to=int,
+    ),
+    "struct": lambda: ts.struct(
+        Several,
+        numbers=ts.struct(
+            Numbers,
+            many=ts.count(),
+            total=ts.sum(lambda r: r.x, to=float),
+            most=ts.max(lambda r: r.n, to=int),
+            low=ts.min(lambda r: r.x, to=float),
+        ),
+        last=ts.last(lambda r: r.text),
+        small=ts.min(lambda r: r.text, to=str),
+        late=ts.first(lambda r: r.at, where=lambda r: r.n > 0),
+        different=ts.count_distinct(lambda r: r.raw),
+        middle=ts.quantile(0.5, lambda r: r.x),
+        texts=ts.collect(lambda r: r.text, to=str, by=lambda r: r.n),
+    ),
+    "struct of fractions": lambda: ts.struct(
+        Numbers,
+        many=ts.sum(lambda r: r.n, to=int),
+        total=ts.sum(lambda r: 6 / r.n, to=float),
+        most=ts.count_distinct(lambda r: r.n),
+        low=ts.quantile(0.2, lambda r: r.x),
+    ),
 }
 """Some values of fractions make them raise."""
 
@@ -209,7 +276,7 @@ def test_the_choice_of_another_item_is_found(columns: Counter[str], monkeypatch:
             simulate(attrs.evolve(one, verify_every=1), rows, seed=1)
 
 
-@pytest.mark.parametrize("name", ["collect of", "top", "distinct records", "approximately distinct", "quantile"])
+@pytest.mark.parametrize("name", ["collect of", "top", "distinct records", "approximately distinct", "quantile", "struct"])
 def test_the_result_of_another_key_is_found(name: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The sampled check finds what is computed of the items of another block or key."""
     _, one, _ = compiled(name)
@@ -226,13 +293,18 @@ def test_the_result_of_another_key_is_found(name: str, columns: Counter[str], mo
 
 @pytest.mark.parametrize("fewest", [0, 10])
 @pytest.mark.parametrize(
-    ("name", "each"), [("last", 1), ("top", 2), ("distinct", 5), ("approximately distinct", 15), ("quantile", 0)]
+    ("name", "each"),
+    [
+        *[("last", 1), ("top", 2), ("distinct", 5), ("approximately distinct", 15), ("both of choices", 2)],
+        *[("quantile", 0), ("both where", 0)],
+    ],
 )
 def test_an_open_block_holds_what_the_aggregate_keeps_however_long_it_is_open(
     name: str, each: int, fewest: int, columns: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A window of a thousand seconds in 40 epochs: the tables of a key group have some rows for each of its keys. A quantile
-    counts items: its tables become aggregates when they are larger than the first one."""
+    counts items, and a sum needs all of them: such tables become aggregates when they are larger than the first one."""
+    monkeypatch.setattr(summaries, "SMALL", 1)
     monkeypatch.setattr(chosen_blocks, "FEWEST", fewest)
     most, take = Counter[int](), ChosenBlocks.take
 

@@ -10,17 +10,29 @@ import attrs
 from tracetypes.choices import Choice
 from tracetypes.sort_keys import Orderable
 
-__all__ = ["Distinct", "Listing", "OfBag", "Ranking", "Registers", "Summary", "ValuesOfRanks", "WholeBlock"]
+__all__ = [
+    "Distinct",
+    "Listing",
+    "OfAggregate",
+    "OfBag",
+    "Ranking",
+    "Registers",
+    "Summary",
+    "ValuesOfRanks",
+    "WholeBlock",
+]
 
 V = TypeVar("V")
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class _OfBag(Generic[V]):
-    """A function of a bag of values: of those for which ``where`` is true. ``if_any``: it is None where there is none."""
+    """A function of a bag of values: of those for which ``where`` is true. ``if_any``: it is None where there is none.
+    ``owners``: the aggregates whose part it is, the outermost first, if it is one of several parts."""
 
     where: Callable[[V], bool] | None = None
     if_any: bool = False
+    owners: tuple[Any, ...] = ()
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -74,7 +86,16 @@ class ValuesOfRanks(_OfBag[V]):
     middle: Callable[[int], float]
 
 
-OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V]
+@attrs.frozen(eq=False, kw_only=True)
+class OfAggregate(_OfBag[V]):
+    """The result of an aggregate, an object with ``lift``, ``identity``, ``combine`` and ``result``, which has no summary of its
+    own. ``choice``: the one value that it needs, or None."""
+
+    aggregate: Any
+    choice: Choice[V] | None
+
+
+OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V] | OfAggregate[V]
 
 
 @attrs.frozen(eq=False)

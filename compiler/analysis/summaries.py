@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
 import attrs
 
+from tracetypes.blame import called
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import TracedChoice, choice_in, place_of, returned, where_of
 from tracetypes.compiler.analysis.keyed import has_codes
-from tracetypes.compiler.analysis.monoids import results, united
+from tracetypes.compiler.analysis.monoids import Monoid, monoid_of_aggregate, results, united
 from tracetypes.compiler.tracing.expr import Exact, Pack, Tree, Value
-from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace
+from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace
 from tracetypes.markers import Marker
 from tracetypes.records import (
     Float,
@@ -23,7 +25,17 @@ from tracetypes.records import (
     Schema,
 )
 from tracetypes.schemas import schema_of
-from tracetypes.summaries import Distinct, Listing, OfBag, Ranking, Registers, Summary, ValuesOfRanks, WholeBlock
+from tracetypes.summaries import (
+    Distinct,
+    Listing,
+    OfAggregate,
+    OfBag,
+    Ranking,
+    Registers,
+    Summary,
+    ValuesOfRanks,
+    WholeBlock,
+)
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
@@ -33,7 +45,8 @@ __all__ = ["Closing", "ClosingPart", "TracedPart", "closing_in", "leaves_some"]
 @attrs.frozen(eq=False)
 class TracedPart:
     """A function of the items of a block, with its functions as expressions of ``value``. ``kind``: of its result; ``of``: None
-    for the values themselves; ``by``: of a listing, ``choice``: of a ranking."""
+    for the values themselves; ``by``: of a listing, ``choice``: of a ranking, or of the one value that an aggregate needs;
+    ``monoid``: of an aggregate that needs all."""
 
     part: OfBag[Any]
     kind: Schema
@@ -41,6 +54,7 @@ class TracedPart:
     of: Tree | None = None
     by: Tree | None = None
     choice: TracedChoice | None = None
+    monoid: Monoid | None = None
 
 
 ClosingPart: TypeAlias = TracedChoice | TracedPart
@@ -49,13 +63,13 @@ ClosingPart: TypeAlias = TracedChoice | TracedPart
 
 def leaves_some(part: ClosingPart) -> bool:
     """Whether a part may have the same result without some of the items."""
-    return not isinstance(part, TracedPart) or not isinstance(part.part, Listing | ValuesOfRanks)
+    return not isinstance(part, TracedPart) or (part.monoid is None and not isinstance(part.part, Listing | ValuesOfRanks))
 
 
 @attrs.frozen(eq=False)
 class Closing:
-    """What an operator without a state emits of a block: ``tree`` of ``key``, ``marker``, and ``parts``, a tuple of what these
-    are. ``always``: of any block, otherwise of whole windows only."""
+    """What an operator without a state emits of a block: ``tree`` of ``key``, ``marker``, and what its ``parts`` are: ``part0``,
+    ``part1`` and so on. ``always``: of any block, otherwise of whole windows only."""
 
     parts: tuple[ClosingPart, ...]
     tree: Tree
@@ -69,7 +83,7 @@ def closing_in(op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: 
     try:
         whole = op._whole_block()
         if whole is not None and whole.summary is not None:
-            return _of_parts(whole, whole.summary, takes)
+            return _of_parts(op, whole, whole.summary, takes)
         if not isinstance(choices, Opaque) and len(choices) == 1:
             return _of_one_item(op, choices[0], takes, always=whole is not None and whole.always)
     except Untraceable as why:
@@ -83,26 +97,58 @@ def _of_one_item(
     if choice.choice.count != 1 or choice.choice.ties == "all":
         raise Untraceable("needs several items")
 
-    def close(key: Any, marker: Marker, parts: Any, emit: Any) -> None:
-        op.on_marker(op.update_state(op.initial_state(), op.lift(key, parts[0])), key, marker, emit)
+    def close(key: Any, marker: Marker, value: Any, emit: Any) -> None:
+        op.on_marker(op.update_state(op.initial_state(), op.lift(key, value)), key, marker, emit)
 
-    return Closing((choice,), trace(close, _inputs(takes, takes.value), emits="pairs"), always)
-
-
-def _of_parts(whole: WholeBlock[Any], summary: Summary[Any], takes: StreamType) -> Closing:
-    parts = tuple([_traced(part, takes.value) for part in summary.parts])
-    result, emits = summary.result, whole.emits
-
-    def close(key: Any, marker: Marker, parts: Any, emit: Any) -> None:
-        emits(key, result(parts), marker, emit)
-
-    kinds = [Optional(one.kind) if one.part.if_any else one.kind for one in parts]
-    return Closing(parts, trace(close, _inputs(takes, *kinds), emits="pairs"), whole.always)
+    return Closing((choice,), trace(close, (*_block(takes), Given("part0", takes.value)), emits="pairs"), always)
 
 
-def _inputs(takes: StreamType, *kinds: Schema) -> tuple[Given, ...]:
-    parts: Any = tuple(enumerate(kinds))
-    return Given("key", takes.key), Given("marker", schema_of(Marker)), Given("parts", Record(tuple, parts))
+def _of_parts(op: Any, whole: WholeBlock[Any], summary: Summary[Any], takes: StreamType) -> Closing:
+    parts = tuple([_part(op, part, takes.value) for part in summary.parts])
+    result, emits, ends = summary.result, whole.emits, [_end_of(part) for part in parts]
+
+    def close(key: Any, marker: Marker, *given: Any) -> None:
+        emits(key, result(tuple([end(one) for end, one in zip(ends, given[:-1], strict=True)])), marker, given[-1])
+
+    inputs = [_input(part, f"part{number}") for number, part in enumerate(parts)]
+    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always)
+
+
+def _block(takes: StreamType) -> tuple[Given, Given]:
+    return Given("key", takes.key), Given("marker", schema_of(Marker))
+
+
+def _input(part: TracedPart, name: str) -> Given | Nested:
+    if part.monoid is not None:
+        return Nested(name, part.monoid.shape)
+    return Given(name, Optional(part.kind) if part.part.if_any else part.kind)
+
+
+def _end_of(traced: TracedPart) -> Callable[[Any], Any]:
+    """What a part is, of what columns have of it: the result of an aggregate, of its element or of the value that it needs."""
+    part = traced.part
+    if not isinstance(part, OfAggregate):
+        return _itself
+    aggregate = part.aggregate
+    if traced.monoid is not None:
+        return aggregate.result  # type: ignore[no-any-return]
+    return lambda value: aggregate.result(aggregate.identity() if value is None else aggregate.lift(value))
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _part(op: Any, part: OfBag[Any], value: Schema) -> TracedPart:
+    """A part as expressions. Raises :class:`Untraceable` with the aggregates around it."""
+    try:
+        traced = _traced(part, value)
+        if isinstance(part, OfAggregate):
+            trace(_end_of(traced), (_input(traced, "part"),), emits=None)
+        return traced
+    except Untraceable as why:
+        owners = (op, *part.owners) if part.owners else ()
+        raise Untraceable(why.what, (*(called(type(one).combine, owner=one) for one in owners), *why.calls)) from None
 
 
 def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
@@ -112,6 +158,8 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
         case Ranking():
             kind = value if part.ranked is None else Record(part.ranked, (("rank", Integer()), ("value", value)))
             return TracedPart(part, ListOf(kind, False), where, choice=choice_in(part.choice, value))
+        case OfAggregate():
+            return _of_aggregate(part, value)
         case Listing():
             item = value if part.of is None else schema_of(part.to)
             of = None if part.of is None else returned(part.of, value)
@@ -131,6 +179,22 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
             return TracedPart(part, Float() if part.alone else ListOf(Float(), False), where, of)
         case never:
             assert_never(never)
+
+
+def _of_aggregate(part: OfAggregate[Any], value: Schema) -> TracedPart:
+    """An aggregate by what it adds up and compares, otherwise by the one value that it needs."""
+    try:
+        monoid = monoid_of_aggregate(part.aggregate, value)
+    except Untraceable:
+        if part.choice is None:
+            raise
+    else:
+        return TracedPart(part, value, None, monoid=monoid)
+    where, choice = part.choice.where, attrs.evolve(part.choice, where=None)
+    if where is not None and isinstance(value, Optional):
+        raise Untraceable("chooses among values that may be None")
+    some = attrs.evolve(part, where=where, if_any=where is not None)
+    return TracedPart(some, value, where_of(where, value), choice=choice_in(choice, value))
 
 
 def _shape(tree: Tree) -> Value:

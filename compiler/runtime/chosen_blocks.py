@@ -63,7 +63,7 @@ class WholeBlocks:
         rows, parts = groups.any_row, tuple([results_of(part, flow, groups) for part in self.closing.parts])
         ends_of, key = ends[rows], take(flow.key, rows)
         marker = Struct(Marker, ("micros",), (Column(Integer(), ends_of),))
-        inputs = inputs_of({"key": key, "marker": marker, "parts": Struct(tuple, (), parts)})
+        inputs = inputs_of({"key": key, "marker": marker, **{f"part{number}": part for number, part in enumerate(parts)}})
         flows, emissions = [], []
         for one in run(self.closing.tree, inputs, groups.number).emissions:
             count = groups.number if one.rows is None else len(one.rows)

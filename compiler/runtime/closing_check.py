@@ -58,8 +58,8 @@ class ClosingCheck:
             self.watch.take(repeat(key), values, repeat(end))
 
         def close(marker: Marker, emit: Any) -> None:
-            agg = op.lift(key, values[0])
-            for value in values[1:]:
+            agg = op.identity()
+            for value in values:
                 agg = op.combine(agg, op.lift(key, value))
             op.on_marker(op.update_state(op.initial_state(), agg), key, marker, emit)
 

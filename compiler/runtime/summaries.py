@@ -27,9 +27,10 @@ from tracetypes.compiler.runtime.choosing import (
     with_one_each,
 )
 from tracetypes.compiler.runtime.flows import KeyedFlow
+from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Float, Integer
-from tracetypes.summaries import Distinct, Listing, OfBag, Ranking, Registers, ValuesOfRanks
+from tracetypes.summaries import Distinct, Listing, OfAggregate, OfBag, Ranking, Registers, ValuesOfRanks
 
 __all__ = ["bucket_count", "needed_rows", "results_of"]
 
@@ -38,6 +39,9 @@ CHUNK: Final = 1 << 13
 
 RANK: Final = 6
 """Bits of a rank behind the number of its register."""
+
+SMALL: Final = 16
+"""Items of a key and block as columns for each aggregate as an object."""
 
 INFINITE: Final = 2100
 """The bucket of infinity, in powers of two."""
@@ -88,7 +92,23 @@ def results_of(part: ClosingPart, flow: KeyedFlow, groups: Groups) -> Columns:
     result = _RESULTS[type(part.part)](part, part.part, bags)
     if not part.part.if_any or (some := bags.groups.sizes > 0).all():
         return result
-    return Column(result.kind, result.storage, some)
+    return attrs.evolve(result, valid=some)
+
+
+def _of_aggregate(part: TracedPart, aggregate: OfAggregate[Any], bags: _Bags) -> Columns:
+    """The elements of an aggregate, or the one value that it needs of each group; some other where it needs none."""
+    if part.monoid is not None:
+        lifted = return_values(part.monoid.lift, bags.flow.inputs, bags.count)
+        parts = [(one, part_of(lifted, one, bags.count)) for one in part.monoid.parts]
+        return structured(part.monoid.shape, {one.path: reduce_part(one, column, bags.groups) for one, column in parts}, ())
+    assert part.choice is not None
+    rows = rows_needed(part.choice, bags.flow, bags.groups)
+    group = bags.groups.of_row[rows]
+    if not len(rows) or (np.bincount(group) > 1).any():
+        raise Undefined(0)
+    by_group = np.full(bags.groups.number, rows[0])
+    by_group[group] = rows
+    return take(bags.flow.value, by_group)
 
 
 def _listing(part: TracedPart, listing: Listing[Any], bags: _Bags) -> Column:
@@ -200,7 +220,8 @@ def _buckets(values: Columns, ranks: ValuesOfRanks[Any], count: int) -> tuple[An
     return nans, buckets
 
 
-_RESULTS: Final[dict[type[OfBag[Any]], Callable[[TracedPart, Any, _Bags], Column]]] = {
+_RESULTS: Final[dict[type[OfBag[Any]], Callable[[TracedPart, Any, _Bags], Columns]]] = {
+    OfAggregate: _of_aggregate,
     Listing: _listing,
     Ranking: _ranking,
     Distinct: _distinct,
@@ -225,27 +246,33 @@ def needed_rows(
 
     Raises :class:`Undefined` where Python has to tell. A row too many does no harm.
     """
+    parts = tuple(parts)
+    if not all(map(leaves_some, parts)):
+        return None
     groups = Groups.of(*codes_of(ends, flow.key, flow.count))
     needed = np.zeros(flow.count, np.bool_)
     for part in parts:
-        if isinstance(part, TracedChoice):
-            needed[rows_needed(part, flow, groups, seen)] = True
-            continue
-        if not leaves_some(part):
-            return None
-        bags = _Bags.of(part, flow, groups, seen)
-        if part.choice is not None:
-            rows = rows_needed(part.choice, bags.flow, bags.groups, seen)
-        elif fewest and isinstance(part.part, Registers):
-            rows = _largest_ranks(part, part.part, bags)
-        else:
-            rows = _one_of_each(part, bags)
-        needed[bags.rows[rows]] = True
+        needed[_rows_for(part, flow, groups, seen, fewest)] = True
     return with_one_each(needed, groups)
 
 
+def _rows_for(part: ClosingPart, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None, fewest: bool) -> Any:
+    """The rows that a part needs, if it leaves some."""
+    if isinstance(part, TracedChoice):
+        return rows_needed(part, flow, groups, seen)
+    bags = _Bags.of(part, flow, groups, seen)
+    if part.choice is not None:
+        rows = rows_needed(part.choice, bags.flow, bags.groups, seen)
+    elif fewest and isinstance(part.part, Registers):
+        rows = _largest_ranks(part, part.part, bags)
+    else:
+        rows = _one_of_each(part, bags)
+    return bags.rows[rows]
+
+
 def bucket_count(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -> int:
-    """How many numbers the aggregates of the definition keep of these items, where they count items.
+    """How many numbers the aggregates of the definition keep of these items. What is added up or compared counts as ``SMALL``,
+    since so many items as columns are not larger than an aggregate as an object.
 
     Raises :class:`Undefined`.
     """
@@ -254,6 +281,10 @@ def bucket_count(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -
         if isinstance(part, TracedPart) and isinstance(part.part, ValuesOfRanks):
             _, ordered, _, _ = _buckets_by_group(part, part.part, _Bags.of(part, flow, groups))
             number += int(_last_of_runs(ordered).sum())
+        elif isinstance(part, TracedPart) and part.monoid is not None:
+            number += SMALL * groups.number
+        else:
+            number += len(_rows_for(part, flow, groups, None, fewest=True))
     return number
 
 
