@@ -6,11 +6,11 @@ import __future__
 import ast
 import linecache
 import types
+from collections import OrderedDict
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
-__all__ = ["FUTURE", "NoSource", "node_of"]
+__all__ = ["FUTURE", "NoSource", "Source", "node_of", "source_of"]
 
 FUTURE: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
@@ -24,44 +24,73 @@ class NoSource(Exception):
         self.line = line
 
 
-@lru_cache(maxsize=256)
-def _functions(file: str, text: str) -> tuple[list[ast.FunctionDef], list[ast.Lambda]]:
-    """All functions and lambdas in the text, outer ones before those inside of them."""
-    try:
-        nodes = list(ast.walk(ast.parse(text, file)))
-    except SyntaxError as error:
-        raise NoSource("has a source that is not there") from error
-    return [n for n in nodes if isinstance(n, ast.FunctionDef)], [n for n in nodes if isinstance(n, ast.Lambda)]
+class Source:
+    """The functions of a file: ``functions`` by their name and first line, ``lambdas`` by their first line, outer ones first.
+    ``nonlocal_names``: all that a function declares ``nonlocal``."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file, self.text = file, text
+        self.tree = ast.parse(text, file)
+        self.functions: dict[tuple[str, int], ast.FunctionDef] = {}
+        self.lambdas: dict[int, list[ast.Lambda]] = {}
+        self.nonlocal_names: set[str] = set()
+        self._codes: dict[int, frozenset[types.CodeType]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.FunctionDef):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                self.functions[node.name, first] = node
+            elif isinstance(node, ast.Lambda):
+                self.lambdas.setdefault(node.lineno, []).append(node)
+            elif isinstance(node, ast.Nonlocal):
+                self.nonlocal_names.update(node.names)
+
+    def codes(self, flags: int) -> frozenset[types.CodeType]:
+        """All code that the text compiles to."""
+        if flags not in self._codes:
+            codes: set[types.CodeType] = set()
+            pending = [compile(self.text, self.file, "exec", flags=flags, dont_inherit=True)]
+            while pending:
+                at = pending.pop()
+                codes.add(at)
+                pending.extend(const for const in at.co_consts if isinstance(const, types.CodeType))
+            self._codes[flags] = frozenset(codes)
+        return self._codes[flags]
 
 
-@lru_cache(maxsize=256)
-def _codes(file: str, text: str, flags: int) -> frozenset[types.CodeType]:
-    """All code that the text compiles to."""
-    codes: set[types.CodeType] = set()
-    pending = [compile(text, file, "exec", flags=flags, dont_inherit=True)]
-    while pending:
-        at = pending.pop()
-        codes.add(at)
-        pending.extend(const for const in at.co_consts if isinstance(const, types.CodeType))
-    return frozenset(codes)
+_sources: Final = OrderedDict[str, tuple[list[str], Source]]()
+"""The last files that were looked at. Lines that are read again are another list."""
+
+_MOST: Final = 256
+
+
+def source_of(file: str) -> Source:
+    """The source of a file. Raises :class:`NoSource` where there is none."""
+    lines = linecache.getlines(file)
+    known = _sources.get(file)
+    if known is None or known[0] is not lines:
+        if not lines:
+            raise NoSource("has a source that is not there")
+        try:
+            known = lines, Source(file, "".join(lines))
+        except (SyntaxError, ValueError) as error:
+            raise NoSource("has a source that is not there") from error
+        _sources[file] = known
+        if len(_sources) > _MOST:
+            _sources.popitem(last=False)
+    return known[1]
 
 
 def node_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
-    text = "".join(linecache.getlines(code.co_filename))
-    if not text:
-        raise NoSource("has a source that is not there")
-    functions, lambdas = _functions(code.co_filename, text)
-    if code not in _codes(code.co_filename, text, code.co_flags & FUTURE):
+    source = source_of(code.co_filename)
+    if code not in source.codes(code.co_flags & FUTURE):
         raise NoSource("has a source that has changed since it was imported")
     if code.co_name == "<lambda>":
-        return _find_lambda(lambdas, code)
-    for node in functions:
-        if node.name == code.co_name:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            if first == code.co_firstlineno:
-                return node
-    raise NoSource("is no plain function")
+        return _find_lambda(source.lambdas.get(code.co_firstlineno, ()), code)
+    node = source.functions.get((code.co_name, code.co_firstlineno))
+    if node is None:
+        raise NoSource("is no plain function")
+    return node
 
 
 def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lambda:
