@@ -1,0 +1,68 @@
+"""Functions of Python by what else they look at: the machine, names, nothing."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, Final
+
+__all__ = ["LOOK_AT_VALUES", "PURE_BUILTINS", "PURE_MODULES", "SHOWING", "reason_against"]
+
+PURE_BUILTINS: Final[frozenset[Any]] = frozenset(
+    getattr(builtins, name)
+    for name in [
+        "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate", "filter",
+        "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len",
+        "list", "map", "max", "min", "oct", "ord", "pow", "print", "range", "repr", "reversed", "round", "set", "slice",
+        "sorted", "str", "sum", "tuple", "type", "zip",
+    ]
+)
+"""They change no argument, and return at most what is in it."""
+
+PURE_MODULES: Final = frozenset(["math", "cmath", "statistics", "bisect", "_bisect", "itertools", "heapq", "_heapq", "copy"])
+
+SHOWING: Final[frozenset[Any]] = frozenset([str, repr, ascii, format, print])
+"""They turn an object into a text, which may have the name of its class in it."""
+
+LOOK_AT_VALUES: Final = frozenset(
+    [
+        "builtins", "math", "cmath", "statistics", "bisect", "_bisect", "itertools", "heapq", "_heapq", "datetime",
+        "zoneinfo", "decimal", "_decimal", "fractions", "numbers", "functools", "_functools", "operator", "_operator",
+        "collections", "collections.abc", "re", "json", "enum", "typing", "dataclasses", "attr", "attrs", "abc", "_abc",
+        "copy", "hashlib", "zlib", "binascii", "base64", "unicodedata", "types", "_collections", "_collections_abc",
+        "struct", "_struct", "posixpath", "ntpath", "genericpath", "numpy",
+    ]
+)
+"""Modules whose functions call no method of their arguments by name, but for those with two underscores."""
+
+_BUILTINS: Final = frozenset([
+    "eval", "exec", "compile", "__import__", "globals", "locals", "vars", "dir", "open", "input", "breakpoint", "id",
+    "hash", "memoryview",
+])
+_MODULES: Final = frozenset(
+    [
+        "time", "random", "_random", "secrets", "os", "posix", "nt", "socket", "_socket", "sys", "threading", "_thread",
+        "multiprocessing", "subprocess", "io", "_io", "tempfile", "shutil", "glob", "urllib", "http", "ssl", "select",
+        "asyncio", "signal", "gc", "inspect", "importlib", "weakref", "_weakref", "contextvars", "ctypes", "sqlite3",
+        "dbm", "shelve", "mmap", "platform", "getpass", "pwd", "resource", "locale", "linecache", "traceback", "warnings",
+        "logging", "queue", "concurrent", "sched", "curses", "cffi", "numpy.random",
+    ]
+)
+_FUNCTIONS: Final = frozenset(
+    [
+        *(("datetime", name) for name in ("now", "utcnow", "today")),
+        *(("uuid", name) for name in ("uuid1", "uuid4", "getnode")),
+        ("decimal", "getcontext"),
+        ("_decimal", "getcontext"),
+    ]
+)
+
+
+def reason_against(module: str, name: str) -> str | None:
+    """Why a function of Python is not the same in every process, or has effects: a text without its subject. None if it is
+    the same."""
+    if module == "builtins":
+        return f"calls {name}, whose result depends on the process" if name in _BUILTINS else None
+    top = module.partition(".")[0]
+    if top in _MODULES or module in _MODULES or (module, name) in _FUNCTIONS:
+        return f"uses {module}{'.' + name if name else ''}, which depends on the machine or has effects"
+    return None
