@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks._compare import scratch
 from examples.air_quality_hours import Hour
 from tracetypes.compiler.backend.run import run_program
+from tracetypes.compiler.backend.run_options import Places
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.gates.learned.flows import TrainingRun
 from tracetypes.compiler.gates.learned.steps import Values
@@ -34,14 +35,13 @@ def containers_of(run: TrainingRun, source: str, rows: Sequence[Any]) -> list[Ma
         if segment.sends is None
     }
     with scratch() as checkpoint:
-        run_program(
-            LocalBackend(1),
-            whole,
-            {source: Rows((tuple(rows),))},
-            {name: partial(_same, output) for name, output in outputs.items()},
-            checkpoint=str(checkpoint),
+        places = Places(
+            inputs={source: Rows((tuple(rows),))},
+            outputs={name: partial(_same, output) for name, output in outputs.items()},
+            checkpoint=checkpoint,
             side_outputs=partial(SideOutputs, Path(checkpoint, "_late"), Path(checkpoint, "_rejects")),
         )
+        run_program(LocalBackend(1), whole, places)
     return list(run.containers(run.tapped.feeds({name: output.answer.trace.items for name, output in outputs.items()})))
 
 

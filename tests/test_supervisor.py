@@ -140,6 +140,45 @@ def test_a_segment_that_joins() -> None:
     assert joined.over.is_set()
 
 
+def test_segments_by_name() -> None:
+    fakes = {"a": (Fake(), ()), "b": (Fake(), ("a",)), "c": (Fake(), ())}
+    supervisor = watched(fakes, others_go_on=True)
+    assert list(supervisor.running) == ["a", "b", "c"]
+    supervisor.stop("b")
+    supervisor.drain("c")
+    supervisor.stop("unknown")
+    with pytest.raises(ValueError, match="'a' is running"):
+        supervisor.forget("a")
+    assert supervisor.look(0)
+    assert list(supervisor.running) == ["a"]
+    supervisor.stop("b")
+    assert [fake.heard for fake, _ in fakes.values()] == [[], ["stop"], ["drain"]]
+
+
+def test_a_segment_that_failed_starts_again() -> None:
+    supervisor = watched({"a": (Fake(1, Crash("a")), ()), "b": (Fake(), ("a",)), "c": (Fake(), ())}, others_go_on=True)
+    assert supervisor.look(0)
+    assert supervisor.look(0)
+    assert (list(supervisor.running), list(supervisor.failures)) == (["c"], ["a"])
+    again, behind = Fake(1), Fake(1)
+    supervisor.start("a", lambda: again)
+    supervisor.start("b", lambda: behind, ["a"])
+    assert (list(supervisor.running), list(supervisor.failures)) == (["c", "a", "b"], [])
+    supervisor.stop("c")
+    supervisor.watch()
+
+
+def test_nothing_is_left_when_all_are_forgotten() -> None:
+    supervisor = watched({"a": (Fake(1), ())})
+    while supervisor.look(0):
+        pass
+    supervisor.forget("a")
+    supervisor.forget("never")
+    assert list(supervisor.running) == []
+    supervisor.start("a", lambda: Fake(1))
+    assert list(supervisor.running) == ["a"]
+
+
 def test_TT402_a_backend_says_what_it_cannot_do() -> None:
     with pytest.raises(UsageError, match=r"TT402 this backend cannot run small:\s+small has sources"):
         refuse_unsupported(PROGRAM, ["small has sources"])

@@ -9,22 +9,20 @@ from typing import Any, Protocol
 
 import attrs
 
-from tracetypes.compiler.backend.channel_retention import ChannelReader, ChannelRetention
+from tracetypes.compiler.backend.channel_retention import ChannelReader
+from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
-from tracetypes.compiler.graph.segments import Segment
-from tracetypes.compiler.plan.plan import FromSource, Plan
+from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.plan.program import Program
-from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.inspection import Blobs, StateLog
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.errors import UsageError
 
-__all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "Opening", "RunContext", "Running", "refuse_unsupported"]
+__all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "Opening", "Running", "refuse_unsupported"]
 
 
 class BackendLog(StateLog, Protocol):
@@ -93,20 +91,6 @@ class Running(Protocol):
         """The metrics of its last epoch."""
 
 
-@attrs.frozen
-class RunContext:
-    """What all segments of a run share. ``on_epoch``: called after each epoch. ``on_difference``: called with traced operators
-    that go on in Python. ``drain``, ``follow`` and ``verify`` as for a run. ``names``: whether segments have names; one that is
-    alone has none."""
-
-    on_epoch: Callable[[Batch], None]
-    on_difference: Callable[[Difference, str], None]
-    drain: bool
-    follow: bool
-    verify: bool
-    names: bool
-
-
 class Backend(Protocol):
     """Runs segments. It opens inputs and channels in its own way."""
 
@@ -126,17 +110,8 @@ class Backend(Protocol):
     def channel_reader(self, channel: Channel, /) -> ChannelReader:
         """A reader of a channel."""
 
-    def start(
-        self,
-        segment: Segment,
-        plan: Plan,
-        inputs: Mapping[str, Any],
-        channels: Mapping[str, ChannelRetention],
-        store: RunStore,
-        context: RunContext,
-    ) -> Running:
-        """Start a segment, after those that it reads from. ``inputs``: by source. ``channels``: by name. ``store``: its
-        earlier progress and its output."""
+    def start(self, opened: OpenSegment, /) -> Running:
+        """Start a segment, after those that it reads from."""
 
     def states(self) -> Blobs:
         """What reads the states of stages from a checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Protocol
 
 import attrs
@@ -28,32 +29,66 @@ class ChannelReader(Protocol):
 
 @attrs.define(eq=False)
 class ChannelRetention:
-    """A channel between segments. ``sender``: of the segment that sends, whose places are the numbers of its epochs.
-    ``readers``: logs of the segments that read it, and how often each does."""
+    """A channel between segments, whose readers come and go while it is in use. ``sender``: of the segment that sends, whose
+    places are the numbers of its epochs."""
 
     reader: Any
     sender: RunStore | None = None
-    readers: list[tuple[EpochLog, int]] = attrs.Factory(list)
+    complete: threading.Event = attrs.field(factory=threading.Event)
+    """Set when the segment that sends is over and has sent all: a reader that has read all entries is over too."""
+    _readers: dict[str, tuple[EpochLog, int]] = attrs.field(init=False, factory=dict)
+    _pins: dict[str, int] = attrs.field(init=False, factory=dict)
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    """Several readers commit at once."""
+
+    def join(self, segment: str, log: EpochLog, readings: int = 1) -> None:
+        """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. Its
+        pin ends: the log says from now on what it needs."""
+        with self._lock:
+            self._readers[segment] = log, readings
+            self._pins.pop(segment, None)
+
+    def leave(self, segment: str) -> None:
+        """A segment reads the channel no more, and needs nothing of it."""
+        with self._lock:
+            self._readers.pop(segment, None)
+            self._pins.pop(segment, None)
+
+    def pin(self, name: str, place: int) -> None:
+        """Keep the entries from a place on, for a reader that has not joined yet."""
+        with self._lock:
+            self._pins[name] = place
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The names of the segments that read the channel."""
+        with self._lock:
+            return tuple(self._readers)
 
     def check(self) -> None:
         """See at a start that the channel has what is not read yet, and that nobody has read what is still to come. Raises
         :class:`RunError` ``TT225``, ``TT227``."""
-        sender, needed = self.sender, self._needed
-        if sender is None:
-            return
-        if (ahead := max(needed, default=0)) > sender.log.begun + 1:
-            what = f"it has sent micro-batches up to {sender.log.begun}, and readers of the channel have read up to {ahead - 1}"
-            raise apart(sender.path, what, "Rows between would be lost")
-        self.reader.channel.check(sender.sent, min(needed, default=0))
+        with self._lock:
+            sender, needed = self.sender, self._needed
+            if sender is None:
+                return
+            if (ahead := max(needed, default=0)) > sender.log.begun + 1:
+                sent, read = sender.log.begun, ahead - 1
+                what = f"it has sent micro-batches up to {sent}, and readers of the channel have read up to {read}"
+                raise apart(sender.path, what, "Rows between would be lost")
+            self.reader.channel.check(sender.sent, min(needed, default=0))
 
     @property
     def _needed(self) -> list[int]:
-        """The place from which each reader needs the channel."""
-        all_places = [(self.reader.places(log), readings) for log, readings in self.readers]
-        return [min(places) if len(places) == readings else 0 for places, readings in all_places]
+        """The place from which each reader needs the channel, and each pin."""
+        all_places = [(self.reader.places(log), readings) for log, readings in self._readers.values()]
+        needed = [min(places) if len(places) == readings else 0 for places, readings in all_places]
+        return [*needed, *self._pins.values()]
 
     def clean(self) -> None:
-        """Remove what all readers have committed."""
-        # A manifest tells whether an epoch that is not committed was sent.
-        own = [] if self.sender is None else [self.sender.log.ended + 1]
-        self.reader.channel.remove(min(self._needed + own))
+        """Remove what all readers have committed, and nobody has pinned."""
+        with self._lock:
+            # A manifest tells whether an epoch that is not committed was sent.
+            own = [] if self.sender is None else [self.sender.log.ended + 1]
+            if needed := self._needed + own:
+                self.reader.channel.remove(min(needed))

@@ -219,6 +219,7 @@ class RunRequest:
             from tracetypes.compiler.backend.backend import refuse_unsupported
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.run import run_program
+            from tracetypes.compiler.backend.run_options import Places, RunOptions
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.program_rows import in_program
             from tracetypes.compiler.connectors.registry import connector_of
@@ -284,23 +285,29 @@ class RunRequest:
             control.starts = False
             self.clock.lap(f"start of {self.engine.name}")
             say("running; Ctrl-C stops, and the same command goes on")
-            summary = run_program(
-                backend,
-                self.program,
-                inputs,
-                {sink: partial(opened, sink) for sink in self.outputs},
+            places = Places(
+                inputs=inputs,
+                outputs={sink: partial(opened, sink) for sink in self.outputs},
                 checkpoint=checkpoint,
                 side_outputs=lambda run: SideOutputs(Path(late), Path(rejects), run),
-                channels=channels,
+                topics=channels,
+            )
+            options = RunOptions(
                 drain=self.drain,
                 follow=self.follow,
                 files_per_step=self.files_per_step,
-                orders=self.order,
+                orders=self.order or {},
                 appended=self.appended == "read",
+                verify=self.verify,
+                limits=Limits(self.max_late, self.max_rejects),
+            )
+            summary = run_program(
+                backend,
+                self.program,
+                places,
+                options,
                 on_batch=on_batch,
                 notify=notify or partial(_loud, goes_on=temporary is None),
-                limits=Limits(self.max_late, self.max_rejects),
-                verify=self.verify,
                 locks=locks,
                 control=control,
                 clock=self.clock,

@@ -26,80 +26,114 @@ class _Watched:
 
 
 class Supervisor:
-    """Running segments. ``control``: how others end them. A segment that fails stops the segments that depend on it
-    and, unless ``others_go_on``, all others too."""
+    """Running segments, by name. ``control``: how others end all of them. A segment that fails stops the segments that depend on
+    it and, unless ``others_go_on``, all others too."""
 
     def __init__(self, control: Control, *, others_go_on: bool = False) -> None:
         self.control, self.others_go_on = control, others_go_on
         self.failures: dict[str, BaseException] = {}
         """What segments failed of, by name: the first one first."""
-        self._watched: list[_Watched] = []
+        self._watched: dict[str, _Watched] = {}
+        """In the order of their starts: upstream first."""
         self._lock = threading.RLock()
-        self._stopped: set[str] = set()
-        """Segments that must not run any more, those of a failed one too."""
+        self._doomed: set[str] = set()
+        """Segments that must not run any more: those that failed, and those that depend on them."""
 
     def start(self, name: str, start: Callable[[], Running], upstream: Collection[str] = ()) -> None:
-        """Start a segment. ``upstream``: the segments that it reads from, which must have been started before."""
+        """Start a segment. ``upstream``: the segments that it reads from, which must have been started before. A segment of this
+        name that is over is forgotten; it is an error if one runs."""
         with self._lock:
+            self.forget(name)
             if self._is_doomed(name, frozenset(upstream)):
                 return
             try:
-                self._watched.append(_Watched(name, start(), frozenset(upstream)))
+                self._watched[name] = _Watched(name, start(), frozenset(upstream))
             except Exception as error:
                 self._failed(name, error)
             except BaseException:
-                self.stop()
+                self.stop_all()
                 raise
 
     def _is_doomed(self, name: str, upstream: frozenset[str]) -> bool:
-        if self.control.stop.is_set() or (self.failures and not self.others_go_on) or upstream & self._stopped:
-            self._stopped.add(name)
+        if self.control.stop.is_set() or (self.failures and not self.others_go_on) or upstream & self._doomed:
+            self._doomed.add(name)
             return True
         return False
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The names of the segments that are not over, each behind those that it reads from."""
+        with self._lock:
+            return tuple(one.name for one in self._watched.values() if not one.over)
+
+    def stop(self, name: str) -> None:
+        """Stop a segment. What is over, or was never started, stays so."""
+        with self._lock:
+            if (one := self._watched.get(name)) is not None and not one.over:
+                one.running.stop()
+
+    def drain(self, name: str) -> None:
+        """Drain a segment, as :meth:`stop` stops it."""
+        with self._lock:
+            if (one := self._watched.get(name)) is not None and not one.over:
+                one.running.drain()
+
+    def forget(self, name: str) -> None:
+        """Forget a segment that is over, and what it failed of: it may start again. Raises :class:`ValueError` while it runs."""
+        with self._lock:
+            if (one := self._watched.get(name)) is not None and not one.over:
+                raise ValueError(f"segment {name!r} is running")
+            self._watched.pop(name, None)
+            self._doomed.discard(name)
+            self.failures.pop(name, None)
+
+    def stop_all(self) -> None:
+        """Stop all segments."""
+        for name in self.running:
+            self.stop(name)
+
+    def drain_all(self) -> None:
+        """Drain all segments."""
+        for name in self.running:
+            self.drain(name)
 
     def watch(self) -> None:
         """Wait until all segments are over. Raises the error of the first one that failed. An interrupt stops all."""
         try:
-            self._watch()
+            while self.look():
+                pass
         except BaseException:
-            self.stop()
-            self._watch()
+            self.stop_all()
+            while self.look():
+                pass
             raise
         if self.failures:
             raise next(iter(self.failures.values()))
 
-    def _watch(self) -> None:
-        while left := [one for one in self._watched if not one.over]:
-            if self.control.stop.is_set():
-                self.stop()
-            if self.control.drain.is_set():
-                self.drain()
-            for at, one in enumerate(left):
-                if one.running.wait(0 if at else PAUSE):
-                    with self._lock:
-                        one.over = True
-                        if one.running.failure is not None:
-                            self._failed(one.name, one.running.failure)
-
-    def stop(self) -> None:
-        """Stop all segments."""
-        for one in list(self._watched):
-            one.running.stop()
-
-    def drain(self) -> None:
-        """Drain all segments."""
-        for one in list(self._watched):
-            one.running.drain()
+    def look(self, seconds: float = PAUSE) -> bool:
+        """See which segments are over, for at most some seconds if none is. Returns whether any runs."""
+        left = [one for one in list(self._watched.values()) if not one.over]
+        if self.control.stop.is_set():
+            self.stop_all()
+        if self.control.drain.is_set():
+            self.drain_all()
+        for at, one in enumerate(left):
+            if one.running.wait(0 if at else seconds):
+                with self._lock:
+                    one.over = True
+                    if one.running.failure is not None:
+                        self._failed(one.name, one.running.failure)
+        return bool(left)
 
     def _failed(self, name: str, error: BaseException) -> None:
         self.failures[name] = error if isinstance(error, Exception) else unexpected(error)
-        self._stopped.add(name)
+        self._doomed.add(name)
         if not self.others_go_on:
-            self.stop()
+            self.stop_all()
             return
-        for one in self._watched:  # in the order of their starts: upstream first
-            if one.upstream & self._stopped and not one.over:
-                self._stopped.add(one.name)
+        for one in self._watched.values():
+            if one.upstream & self._doomed and not one.over:
+                self._doomed.add(one.name)
                 one.running.stop()
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.backend.backend import Opening, RunContext
-from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.backend import Opening
+from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.registry import connector_of
-from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.heap import limit_heaps
 from tracetypes.compiler.local.inputs import OPENINGS, LocalInput
@@ -21,12 +20,10 @@ from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import has_gil
 from tracetypes.compiler.local.prints import show_prints
 from tracetypes.compiler.local.segment import LocalSegment
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
-from tracetypes.compiler.store.run_store import RunStore
 
 __all__ = ["LocalBackend", "LocalEngine"]
 
@@ -38,8 +35,6 @@ class LocalBackend:
 
     width: int = 1
     options: LocalOptions = attrs.field(factory=LocalOptions)
-    _senders: dict[str, LocalSegment] = attrs.field(init=False, factory=dict)
-    """Segments by the channel that they feed."""
 
     @property
     def tasks(self) -> int:
@@ -72,22 +67,10 @@ class LocalBackend:
         """A reader of a channel."""
         return LocalChannelReader(channel, self.tasks)
 
-    def start(
-        self,
-        segment: Segment,
-        plan: Plan,
-        inputs: Mapping[str, LocalInput],
-        channels: Mapping[str, ChannelRetention],
-        store: RunStore,
-        context: RunContext,
-    ) -> LocalSegment:
+    def start(self, opened: OpenSegment) -> LocalSegment:
         """Start a segment."""
-        name, senders = segment.name if context.names else "", [self._senders[one] for one in channels]
-        assert isinstance(store.log, LocalLog)
-        running = LocalSegment(plan, inputs, channels, senders, store, store.log, context, name, self.options)
-        if segment.sends is not None:
-            self._senders[segment.sends] = running
-        return running
+        assert isinstance(opened.store.log, LocalLog)
+        return LocalSegment(opened, opened.store.log, self.options).begin()
 
 
 def _is_remote_file(address: object) -> bool:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.backend.backend import RunContext
-from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.closing_clocks import ClosingClocks
-from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.epochs import epoch_result
+from tracetypes.compiler.backend.open_segment import OpenSegment
+from tracetypes.compiler.backend.running_segment import RunningSegment
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.closing import ClockSplit
@@ -41,10 +39,8 @@ from tracetypes.compiler.local.worker_process import WorkerDied
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Difference, Message
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import CodedError, RunError
 
@@ -60,80 +56,53 @@ DEATHS: Final = 3
 """The run ends when worker processes die this many times in one epoch."""
 
 
-class LocalSegment:
-    """A running segment, in a thread of its own. ``senders``: the segments that it reads from, by channel."""
+class LocalSegment(RunningSegment):
+    """A segment that runs in this process."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        inputs: Mapping[str, LocalInput],
-        channels: Mapping[str, ChannelRetention],
-        senders: Sequence[LocalSegment],
-        store: RunStore,
-        log: LocalLog,
-        context: RunContext,
-        name: str,
-        options: LocalOptions,
-    ) -> None:
-        self.store, self.log, self.context, self.name, self.options = store, log, context, name, options
-        self.plan = plan if context.verify else attrs.evolve(plan, verify_every=0)
-        self.inputs, self.retentions, self.senders = inputs, channels, senders
-        self.control, self.over = Control(), threading.Event()
-        self.failure: BaseException | None = None
-        self.metrics: Batch | None = None
+    def __init__(self, opened: OpenSegment, log: LocalLog, options: LocalOptions) -> None:
+        super().__init__(opened)
+        self.log, self.options = log, options
+        self.plan = opened.plan if opened.verify else attrs.evolve(opened.plan, verify_every=0)
+        self.inputs: Mapping[str, LocalInput] = opened.inputs
+        self._last: Batch | None = None
         self._rest, self._is_over = 0.0, False
         self._arrived = threading.Event()
         """Something has come to a source that cannot be read again."""
-        self._thread = threading.Thread(target=self._body, name=f"tracetypes {name}", daemon=True)
-        self._thread.start()
 
-    # ----------------------------------------------------------------------------------------- for a supervisor
+    @property
+    def metrics(self) -> Batch | None:
+        """The metrics of the last epoch."""
+        return self._last
 
-    def drain(self) -> None:
-        """Follow no longer."""
-        self.control.drain.set()
+    def _run(self) -> None:
+        with SETTLED, KEPT_MEMORY, RECENT_TEXTS:
+            self._epochs()
 
-    def stop(self) -> None:
-        """End soon."""
-        self.control.stop.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it is over."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    # ---------------------------------------------------------------------------------------------------- life
-
-    def _body(self) -> None:
-        with self._failing():
-            if not self.store.finished:
-                with SETTLED, KEPT_MEMORY, RECENT_TEXTS:
-                    self._run()
-            if not self.control.stop.is_set():
-                self.over.set()
+    def _close(self) -> None:
         for leaf in self.plan.sources:
             with self._failing():
                 self.inputs[leaf.source.name].leave(self._place(leaf.label), finished=self.store.finished)
         with self._failing():
             self.log.close()
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """A context. Whatever is raised inside is what the segment fails of, if it is the first."""
-        try:
-            yield
-        except BaseException as error:
-            if self.failure is None:
-                self.failure = _failure(error)
+    def _failure(self, error: BaseException) -> BaseException:
+        match error:
+            case CodedError():
+                return error
+            case OSError():
+                return unwritable(error)
+            case _:
+                return unexpected(error)
 
     def _place(self, label: str) -> Path:
         """What the rows of a reading are kept in, if they cannot be read again."""
         return self.store.path / "local" / "arrived" / label
 
-    def _run(self) -> None:
+    def _epochs(self) -> None:
+        """One epoch after the other, until no more comes."""
         store = self.store
         store.output.tidy()
-        readers: dict[str, LocalChannelReader] = {name: one.reader for name, one in self.retentions.items()}
+        readers: dict[str, LocalChannelReader] = {name: one.reader for name, one in self.opened.receives.items()}
         self.sources = {
             leaf.label: self.inputs[leaf.source.name].splits(store.files.get(leaf.label), self._place(leaf.label))
             for leaf in self.plan.sources
@@ -208,9 +177,9 @@ class LocalSegment:
         the sources would end without an epoch that answers it.
         """
         log, store = self.log, self.store
-        senders_over = all(one.over.is_set() for one in self.senders)  # before the look at their channels
+        senders_over = all(one.complete.is_set() for one in self.opened.receives.values())  # before the look at their channels
         drained = self.control.drain.is_set()
-        follows = self.context.follow and not drained
+        follows = self.opened.follow and not drained
         last = log.takes(log.ended) or NO_TAKES
         ended = log.took_from(store.control, log.ended)
         if not ended and (follows or drained):
@@ -228,7 +197,7 @@ class LocalSegment:
             since = untils.get(directory) or splits.begin()
             channels[directory] = since, splits.end(since)
         more = more or not (drained or all(one.is_over(sources[label][1]) for label, one in self.streams.items()))
-        drains = self.context.drain or drained
+        drains = self.opened.drain or drained
         drain = bool(self.plan.sources) and drains and not follows and not ended and not more
         new = {label for label, (since, until) in sources.items() if since != until}
         elapsed = self.clocks.look(new) if follows and not ended else {}
@@ -265,7 +234,7 @@ class LocalSegment:
                 result = epoch_result(workers.plan, messages, number, store)
                 record = result.written(store.output, number)
                 store.commit(number, record)
-                self.metrics = result.batch(number, time.monotonic() - started, self.name, store.output)
+                self._last = result.batch(number, time.monotonic() - started, self.opened.shown, store.output)
             else:
                 store.output.tidy()
         else:
@@ -275,11 +244,11 @@ class LocalSegment:
             files.committed(record["files"][label])
         for label, stream in self.streams.items():
             stream.commit(takes.sources[label][1])
-        for retention in self.retentions.values():
+        for retention in self.opened.receives.values():
             retention.clean()
         self.clocks.came(record)
-        if self.metrics is not None and self.metrics.number == number:
-            self.context.on_epoch(self.metrics)
+        if self._last is not None and self._last.number == number:
+            self.opened.reports.on_epoch(self._last)
 
     def _sized(self, epoch_size: EpochSize, takes: Takes, seconds: float) -> None:
         """An epoch is over: the next one takes more files, or fewer. In serial order the cut of an input must not depend on the
@@ -307,7 +276,7 @@ class LocalSegment:
             try:
                 return workers.run(EpochWork(splits, of_names, newest, takes.drain, partial(self._ahead, takes)))
             except Difference as difference:
-                self.context.on_difference(difference, store.differs(difference))
+                self.opened.reports.on_difference(difference, store.differs(difference))
                 workers.begin(in_python(workers.plan, {difference.operator}))
             except WorkerDied as died:
                 deaths += 1
@@ -341,14 +310,3 @@ def _dead_workers(died: WorkerDied, number: int) -> RunError:
 def _of(channels: Mapping[str, tuple[str, Splits]], place: str) -> Splits:
     """The splits of the channel in a directory."""
     return next(splits for directory, splits in channels.values() if directory == place)
-
-
-def _failure(error: BaseException) -> BaseException:
-    """The error of a run for what its thread raised."""
-    match error:
-        case CodedError():
-            return error
-        case OSError():
-            return unwritable(error)
-        case _:
-            return unexpected(error)

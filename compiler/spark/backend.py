@@ -10,12 +10,10 @@ from pathlib import Path
 import attrs
 from pyspark.sql import SparkSession
 
-from tracetypes.compiler.backend.backend import Opening, RunContext
-from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.backend.closing_clocks import closes_by_clock
+from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.registry import connector_of
-from tracetypes.compiler.graph.segments import Segment
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.spark.archive import find_archive
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
@@ -31,7 +29,6 @@ from tracetypes.compiler.spark.session import configure, session
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
-from tracetypes.compiler.store.run_store import RunStore
 
 __all__ = ["SparkBackend", "SparkEngine"]
 
@@ -41,8 +38,6 @@ class SparkBackend:
     """Starts queries in a session."""
 
     spark: SparkSession
-    _senders: dict[str, Query] = attrs.field(init=False, factory=dict)
-    """Queries by the channel that they feed."""
 
     @property
     def tasks(self) -> int:
@@ -72,36 +67,13 @@ class SparkBackend:
         """A reader of a channel."""
         return reader_of(channel)
 
-    def start(
-        self,
-        segment: Segment,
-        plan: Plan,
-        inputs: Mapping[str, Input],
-        channels: Mapping[str, ChannelRetention],
-        store: RunStore,
-        context: RunContext,
-    ) -> RunningQuery:
+    def start(self, opened: OpenSegment) -> RunningQuery:
         """Start the query of a segment. Raises :class:`RunError` ``TT225`` and ``TT227`` for files of clocks."""
-        log, name = SparkLog(store.path), segment.name if context.names else ""
-        if any(map(closes_by_clock, plan.sources)):
+        store, log = opened.store, SparkLog(opened.store.path)
+        if any(map(closes_by_clock, opened.plan.sources)):
             ClockFiles(store.path / "clock", store.run).begin(log)
-        ending = EndOfSources(inputs, store, log, drain=context.drain)
-        takes = list(channels.values())
-        handler = MicroBatches(self.spark, plan, store, log, store.output, ending, context.on_epoch, name, takes)
-        query = Query(
-            plan,
-            inputs,
-            {name: one.reader for name, one in channels.items()},
-            store,
-            log,
-            handler,
-            context.on_difference,
-            context.verify,
-            [self._senders[name] for name in channels],
-        )
-        if segment.sends is not None:
-            self._senders[segment.sends] = query
-        return RunningQuery(query, drain=context.drain, follow=context.follow)
+        ending = EndOfSources(opened.inputs, store, log, drain=opened.drain)
+        return RunningQuery(Query(opened, log, MicroBatches(self.spark, opened, log, ending))).begin()
 
 
 @attrs.frozen

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.backend.epochs import EpochResult, epoch_result
+from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch
-from tracetypes.compiler.store.output_interface import Output
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode
@@ -66,26 +64,15 @@ class EndOfSources:
 class MicroBatches:
     """The function of ``foreachBatch``."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        plan: Plan,
-        store: RunStore,
-        log: SparkLog,
-        output: Output,
-        ending: EndOfSources,
-        on_batch: Callable[[Batch], None],
-        name: str = "",
-        takes: Sequence[ChannelRetention] = (),
-    ) -> None:
-        self.spark, self.plan, self.store, self.output, self.on_batch = spark, plan, store, output, on_batch
-        self.ending, self.log, self.name, self.takes = ending, log, name, takes
-        self.clocks = ClosingClocks(plan, store, {})
+    def __init__(self, spark: SparkSession, opened: OpenSegment, log: SparkLog, ending: EndOfSources) -> None:
+        self.spark, self.opened, self.log, self.ending = spark, opened, log, ending
+        self.plan, self.store, self.output = opened.plan, opened.store, opened.store.output
+        self.clocks = ClosingClocks(self.plan, self.store, {})
         self.error: TraceTypesError | None = None
         self.failed = False
         """Has a micro-batch of the query that runs failed?"""
         self.last: Batch | None = None
-        """What was on_batch of the last one."""
+        """The metrics of the last one."""
 
     def __call__(self, messages: DataFrame, number: int) -> None:
         try:
@@ -106,8 +93,8 @@ class MicroBatches:
             result = self.computed(messages, number)
             record = result.written(self.output, number)
             self.store.commit(number, record)
-            self.last = result.batch(number, time.monotonic() - started, self.name, self.output)
-            self.on_batch(self.last)
+            self.last = result.batch(number, time.monotonic() - started, self.opened.shown, self.output)
+            self.opened.reports.on_epoch(self.last)
         elif not is_straight(self.plan):
             # The end came between our commit and Spark's. Spark wants to see its state stores commit all the same.
             messages.write.mode("overwrite").format("noop").save()
@@ -117,7 +104,7 @@ class MicroBatches:
         self.clocks.came(record)
         tell(self.spark, number + 1, record["newest"])
         self.ending.look()
-        for retention in self.takes:
+        for retention in self.opened.receives.values():
             retention.clean()
             retention.reader.trim(self.log)
 

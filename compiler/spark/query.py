@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.open_segment import OpenSegment
+from tracetypes.compiler.backend.running_segment import RunningSegment
 from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.plan.one_by_one import decided_one_by_one
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
@@ -23,7 +25,6 @@ from tracetypes.compiler.runtime.messages import NOWHERE, Difference, Message, R
 from tracetypes.compiler.spark.batches import MicroBatches, tell
 from tracetypes.compiler.spark.channels import ChannelReader
 from tracetypes.compiler.spark.clock_files import ClockFiles
-from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
 from tracetypes.compiler.spark.wire import ShippedPlan
@@ -37,18 +38,12 @@ __all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
 
 @attrs.define(eq=False)
 class Query:
-    """The parts of one streaming query. ``upstream``: the queries that it reads from."""
+    """The parts of one streaming query."""
 
-    plan: Plan
-    inputs: Mapping[str, Input]
-    channels: Mapping[str, ChannelReader]
-    store: RunStore
+    opened: OpenSegment
     log: SparkLog
     handler: MicroBatches
-    differed: Callable[[Difference, str], None]
-    verify: bool = True
-    upstream: Sequence[Query] = ()
-    done: threading.Event = attrs.Factory(threading.Event)
+    plan: Plan = attrs.field(init=False)
     parcel: ShippedPlan = attrs.field(init=False)
     rest: float = attrs.field(init=False, default=0.0)
     """Until when nobody looks for files again."""
@@ -56,9 +51,18 @@ class Query:
     """What the clocks of the sources have decided last."""
 
     def __attrs_post_init__(self) -> None:
-        if not self.verify:
-            self.plan = attrs.evolve(self.plan, verify_every=0)
+        self.plan = self.opened.plan if self.opened.verify else attrs.evolve(self.opened.plan, verify_every=0)
         self.trust({one.operator for one in self.store.differences})
+
+    @property
+    def store(self) -> RunStore:
+        """Its earlier progress and its output."""
+        return self.opened.store
+
+    @property
+    def channels(self) -> dict[str, ChannelReader]:
+        """The readers of its channels, by name."""
+        return {name: one.reader for name, one in self.opened.receives.items()}
 
     def trust(self, all_but: Collection[str]) -> None:
         """Run some operators in Python, and the others as traced."""
@@ -74,7 +78,7 @@ class Query:
 
     def differs(self, difference: Difference) -> None:
         """Run an operator in Python from now on, for good."""
-        self.differed(difference, self.store.differs(difference))
+        self.opened.reports.on_difference(difference, self.store.differs(difference))
         self.parcel.close()
         self.trust({difference.operator})
 
@@ -106,37 +110,15 @@ class Query:
         self.passed = elapsed
 
 
-class RunningQuery:
-    """A running query, in a thread of its own. ``drain`` and ``follow`` as for a run."""
+class RunningQuery(RunningSegment):
+    """A running query."""
 
-    def __init__(self, query: Query, *, drain: bool, follow: bool) -> None:
-        self.query, self.control, self.failure = query, Control(), None
-        self._thread = threading.Thread(target=self._body, args=(drain, follow), daemon=True)
-        self._thread.start()
+    def __init__(self, query: Query) -> None:
+        super().__init__(query.opened)
+        self.query = query
 
-    failure: BaseException | None
-
-    def _body(self, drain: bool, follow: bool) -> None:
-        try:
-            if not self.query.store.finished:
-                run_query(self.query, self.control, drain=drain, follow=follow)
-            if not self.control.stop.is_set():
-                self.query.done.set()
-        except BaseException as error:
-            self.failure = error
-
-    def drain(self) -> None:
-        """Follow no longer."""
-        self.control.drain.set()
-
-    def stop(self) -> None:
-        """End soon."""
-        self.control.stop.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it is over."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def _run(self) -> None:
+        run_query(self.query, self.control)
 
     @property
     def metrics(self) -> Batch | None:
@@ -149,15 +131,15 @@ SLOW = "Python worker failed to connect back"
 no setting for that; a query that begins anew has done nothing yet."""
 
 
-def run_query(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
+def run_query(query: Query, control: Control) -> None:
     """Run a query until it is done, is stopped or fails. Then remove what was sent to the workers for it."""
     try:
-        _attempts(query, control, drain=drain, follow=follow)
+        _attempts(query, control)
     finally:
         query.parcel.close()
 
 
-def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> None:
+def _attempts(query: Query, control: Control) -> None:
     stop = control.stop
     store, handler = query.store, query.handler
     spark = handler.spark
@@ -176,13 +158,13 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
         running = _start(query)
 
         def exhausted(running: StreamingQuery = running) -> None:
-            for one in query.upstream:
-                while running.isActive and not stop.is_set() and not one.done.wait(0.1):
+            for one in query.opened.receives.values():
+                while running.isActive and not stop.is_set() and not one.complete.wait(0.1):
                     pass
             running.processAllAvailable()
 
         try:
-            if follow:
+            if query.opened.follow:
 
                 def meanwhile(running: StreamingQuery = running) -> None:
                     query.look()
@@ -195,7 +177,7 @@ def _attempts(query: Query, control: Control, *, drain: bool, follow: bool) -> N
                 query.look()
             _wait(running, stop, until=exhausted)
             _see_that_it_lives(running, handler)
-            if (drain or control.drain.is_set()) and not stop.is_set():
+            if (query.opened.drain or control.drain.is_set()) and not stop.is_set():
                 if query.plan.sources:
                     if not store.drained:
                         store.drain()
@@ -295,7 +277,8 @@ def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     query.log.forget()
     try:
         control, delivery, clock = str(store.control), handler.output.delivery, store.path / "clock"
-        messages = lower(handler.spark, query.parcel, query.inputs, store.files, query.channels, control, delivery, str(clock))
+        inputs, channels = query.opened.inputs, query.channels
+        messages = lower(handler.spark, query.parcel, inputs, store.files, channels, control, delivery, str(clock))
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
         return writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler).start()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend import run as on_backend
 from tracetypes.compiler.backend.backend import Backend
+from tracetypes.compiler.backend.run_options import Places, RunOptions
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
@@ -20,10 +21,18 @@ __all__ = ["Batch", "collect", "run", "run_program"]
 
 
 def run_program(
-    spark: SparkSession | Backend, program: Program, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Any
+    spark: SparkSession | Backend,
+    program: Program,
+    places: Places,
+    *,
+    on_batch: Callable[[Batch], None] | None = None,
+    notify: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> Summary:
-    """Run a program, see :func:`.backend.run.run_program`."""
-    return on_backend.run_program(_backend(spark), program, inputs, outputs, **options)
+    """Run a program, see :func:`.backend.run.run_program`. ``options``: of :class:`RunOptions`."""
+    return on_backend.run_program(
+        _backend(spark), program, places, RunOptions(**options), on_batch=on_batch, notify=notify
+    )
 
 
 def run(spark: SparkSession | Backend, plan: Plan, inputs: Mapping[str, Any], output: Any, **options: Any) -> Summary:

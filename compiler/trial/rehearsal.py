@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.check import check
 from tracetypes.compiler.analysis.pickles import shipped
+from tracetypes.compiler.backend.run_options import Places
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
@@ -110,15 +111,13 @@ def attempt(place: Path) -> None:
     def output(sink: str, plan: Plan, run: str) -> Output:
         return CrashingOutput(ChannelOutput(plan, FileChannel(sink, place / "sinks" / sink), aside(run)), crashes)
 
-    run_program(
-        spark,
-        compiled,
-        {name: Scripted(place) for name in compiled.sources},
-        {sink: partial(output, sink) for sink in compiled.sinks},
-        checkpoint=str(place / "checkpoint"),
+    places = Places(
+        inputs={name: Scripted(place) for name in compiled.sources},
+        outputs={sink: partial(output, sink) for sink in compiled.sinks},
+        checkpoint=place / "checkpoint",
         side_outputs=aside,
-        on_batch=lambda _: crashes.moment("committed"),
     )
+    run_program(spark, compiled, places, on_batch=lambda _: crashes.moment("committed"))
 
 
 def main(place: Path) -> int:

@@ -20,6 +20,7 @@ from tracetypes import Dataflow, check, interpret_rows, run
 from tracetypes.bounds import Bound
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.run import run_program
+from tracetypes.compiler.backend.run_options import Places, RunOptions
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.gates.kernel import GateKernel
@@ -47,16 +48,13 @@ def run_files(
         for segment, plan in zip(compiled.segments, compiled.plans, strict=True)
         if segment.sends is None
     }
-    summary = run_program(
-        LocalBackend(2),
-        compiled,
-        {"in": Rows(tuple(map(tuple, files)), files_per_step=1)},
-        {name: lambda plan, run, output=output: output for name, output in outputs.items()},  # type: ignore[misc]
+    places = Places(
+        inputs={"in": Rows(tuple(map(tuple, files)), files_per_step=1)},
+        outputs={name: lambda plan, run, output=output: output for name, output in outputs.items()},  # type: ignore[misc]
         checkpoint=checkpoint,
         side_outputs=partial(SideOutputs, Path(checkpoint, "_late"), Path(checkpoint, "_rejects")),
-        drain=drain,
-        **options,
     )
+    summary = run_program(LocalBackend(2), compiled, places, RunOptions(drain=drain), **options)
     return {name: output.answer.trace for name, output in outputs.items()}, summary
 
 

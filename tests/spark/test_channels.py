@@ -181,7 +181,9 @@ def test_what_a_reader_needs_no_more(tmp_path: Path, channel: FileChannel) -> No
 
 def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: FileChannel) -> None:
     ahead, behind = Reader(tmp_path / "ahead", channel), Reader(tmp_path / "behind", channel)
-    joint = ChannelRetention(reader_of(channel), None, [(ahead.kept, 1), (behind.kept, 1)])
+    joint = ChannelRetention(reader_of(channel))
+    joint.join("ahead", ahead.kept)
+    joint.join("behind", behind.kept)
     ahead.log(0, (0, 0), (0, 2), (0, 3))
     ahead.commits(0, 0)
     joint.clean()
@@ -190,7 +192,8 @@ def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: Fi
     behind.commits(0, 0)
     joint.clean()
     assert files(channel.path) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
-    twice = ChannelRetention(reader_of(channel), None, [(ahead.kept, 2)])
+    twice = ChannelRetention(reader_of(channel))
+    twice.join("twice", ahead.kept, 2)
     twice.clean()
     assert len(files(channel.path)) == 4  # it was seen to read once only
 

@@ -14,6 +14,7 @@ from tests.spark.support import Cli, all_defined, row, rows_in, rows_of, side_ou
 from tests.spark.test_exactly_once import crash_and_go_on
 from tracetypes import Dataflow, OperatorFailed, RunError, check
 from tracetypes.check import Checked
+from tracetypes.compiler.backend.run_options import Places
 from tracetypes.compiler.backend.summary import Summary
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
@@ -49,17 +50,14 @@ class Job:
         def output(plan: Plan, run: str) -> Output:
             return open_output(plan, str(self.path / f"out-{plan.sink.name}"), run, str(late), str(rejects))
 
-        return run_program(
-            self.spark,
-            self.program,
-            {name: str(self.path / name) for name in self.rows},
-            {name: output for name in self.program.sinks},
-            checkpoint=str(self.path / "checkpoint"),
+        places = Places(
+            inputs={name: str(self.path / name) for name in self.rows},
+            outputs={name: output for name in self.program.sinks},
+            checkpoint=self.path / "checkpoint",
             side_outputs=lambda run: SideOutputs(late, rejects, run),
-            channels=self.channels,
-            drain=drain,
-            files_per_step=1,
+            topics=self.channels,
         )
+        return run_program(self.spark, self.program, places, drain=drain, files_per_step=1)
 
     def at_several_parallelisms(self) -> None:
         """Run at one after the other, with more rows in between."""

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from tests.spark.life import DRAWN, FLOWS, GRAPHS, OPERATIONS, REFUSED, Ended, Life, Start
 from tests.spark.test_exactly_once import POINTS, Crash, crashing
 from tracetypes import check
+from tracetypes.compiler.backend.run_options import Places
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
@@ -91,17 +92,14 @@ class InProcess:
             return open_output(plan, *places)
 
         made = compiled(life.name, start.version)
-        return run_program(
-            self.spark,
-            made,
-            {"readings": start.address or str(life.input)},
-            {name: output for name in made.sinks},
-            checkpoint=str(checkpoint),
+        places = Places(
+            inputs={"readings": start.address or str(life.input)},
+            outputs={name: output for name in made.sinks},
+            checkpoint=checkpoint,
             side_outputs=lambda run: SideOutputs(life.root / "late", life.root / "rejects", run),
-            files_per_step=1,
-            drain=start.drain,
-            appended=start.appended,
-            on_batch=told,
+        )
+        return run_program(
+            self.spark, made, places, files_per_step=1, drain=start.drain, appended=start.appended, on_batch=told
         )
 
     def second(self, life: Life, start: Start) -> str:

@@ -14,6 +14,7 @@ from tests.spark import dags
 from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs, write_lines
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import Dataflow, RunError, check
+from tracetypes.compiler.backend.run_options import Places
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.log import SparkLog
@@ -51,18 +52,14 @@ class Growing:
 
         said: list[str] = []
         compiled = program(self.checked, parallelism=parallelism, key_groups=8)
-        run_program(
-            self.spark,
-            compiled,
-            {"readings": str(self.path / "in")},
-            {name: output for name in compiled.sinks},
-            checkpoint=str(self.path / "checkpoint"),
+        places = Places(
+            inputs={"readings": str(self.path / "in")},
+            outputs={name: output for name in compiled.sinks},
+            checkpoint=self.path / "checkpoint",
             side_outputs=lambda run: SideOutputs(self.path / "late", self.path / "rejects", run),
-            channels=self.channels,
-            files_per_step=1,
-            drain=drain,
-            notify=said.append,
+            topics=self.channels,
         )
+        run_program(self.spark, compiled, places, files_per_step=1, drain=drain, notify=said.append)
         return [line for line in said if not line.startswith("TT242")]  # some rows are late
 
     def tasks(self) -> set[int | None]:

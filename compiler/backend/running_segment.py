@@ -1,0 +1,76 @@
+"""The life of a segment on any backend: a thread that runs it, may be drained and stopped, and knows what it failed of."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.open_segment import OpenSegment
+from tracetypes.compiler.store.metrics import Batch
+
+__all__ = ["RunningSegment"]
+
+
+class RunningSegment(ABC):
+    """A segment in a thread of its own. A backend says how it runs."""
+
+    def __init__(self, opened: OpenSegment) -> None:
+        self.opened, self.store, self.control = opened, opened.store, Control()
+        self.failure: BaseException | None = None
+        """The error that ended it, if it is over."""
+        self._thread = threading.Thread(target=self._body, name=f"tracetypes {opened.shown}", daemon=True)
+
+    def begin(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def drain(self) -> None:
+        """Follow its inputs no longer, end its sources, and answer all open blocks. May be called again."""
+        self.control.drain.set()
+
+    def stop(self) -> None:
+        """End soon, and leave open blocks open. May be called again."""
+        self.control.stop.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it is over, or for this many seconds. Returns whether it is over."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    @abstractmethod
+    def metrics(self) -> Batch | None:
+        """The metrics of its last epoch."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Run until the inputs end, or it is drained or stopped."""
+
+    def _close(self) -> None:  # noqa: B027
+        """Give back what it holds. Called once, at its end."""
+
+    def _body(self) -> None:
+        with self._failing():
+            if not self.store.finished:
+                self._run()
+            if self.opened.sends is not None and not self.control.stop.is_set():
+                self.opened.sends.complete.set()
+        self._close()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """A context. Whatever is raised inside is what the segment fails of, if it is the first."""
+        try:
+            yield
+        except BaseException as error:
+            if self.failure is None:
+                self.failure = self._failure(error)
+
+    def _failure(self, error: BaseException) -> BaseException:
+        """The error of a run for what its thread raised."""
+        return error
