@@ -10,8 +10,9 @@ import pytest
 
 from tests.test_small_files import PROGRAM
 from tracetypes import UsageError
+from tracetypes.compiler.backend import supervisor
 from tracetypes.compiler.backend.backend import refuse_unsupported
-from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.store.metrics import Batch
 
@@ -25,6 +26,9 @@ class Fake:
         self.looks, self.will, self.failure = looks, failure, None if looks is None else failure
         self.heard: list[str] = []
         self.over = threading.Event()
+
+    def listen(self, bell: Bell) -> None:
+        """It never rings: the supervisor looks by itself."""
 
     def drain(self) -> None:
         self.heard.append("drain")
@@ -43,6 +47,12 @@ class Fake:
             if self.looks <= 0:
                 self.over.set()
         return self.over.is_set()
+
+
+@pytest.fixture(autouse=True)
+def _looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor looks often."""
+    monkeypatch.setattr(supervisor, "PAUSE", 0.001)
 
 
 class Crash(Exception):

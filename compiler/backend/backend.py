@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import attrs
 
 from tracetypes.compiler.backend.channel_retention import ChannelReader
+from tracetypes.compiler.backend.control import Bell
 from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
@@ -81,6 +82,9 @@ class Running(Protocol):
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it is over, or for this many seconds. Returns whether it is over."""
+
+    def listen(self, bell: Bell) -> None:
+        """Ring a bell when it is over."""
 
     @property
     def failure(self) -> BaseException | None:

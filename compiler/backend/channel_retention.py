@@ -36,10 +36,22 @@ class ChannelRetention:
     sender: RunStore | None = None
     complete: threading.Event = attrs.field(factory=threading.Event)
     """Set when the segment that sends is over and has sent all: a reader that has read all entries is over too."""
+    bells: set[threading.Event] = attrs.field(factory=set)
+    """Set when something comes, or no more comes."""
     _readers: dict[str, tuple[EpochLog, int]] = attrs.field(init=False, factory=dict)
     _pins: dict[str, int] = attrs.field(init=False, factory=dict)
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     """Several readers commit at once."""
+
+    def ring(self) -> None:
+        """Something has come."""
+        for bell in list(self.bells):
+            bell.set()
+
+    def end(self) -> None:
+        """No more comes."""
+        self.complete.set()
+        self.ring()
 
     def join(self, segment: str, log: EpochLog, readings: int = 1) -> None:
         """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. Its

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import attrs
 
-__all__ = ["Control"]
+__all__ = ["Bell", "Control"]
+
+
+class Bell:
+    """Wakes a thread that waits. It may be rung in a signal handler while this thread is anywhere in :meth:`wait`: a lock would
+    not allow that, and an event has one."""
+
+    def __init__(self) -> None:
+        self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def ring(self) -> None:
+        """Let who waits go on; if nobody waits, the next one does not."""
+        if self._rung.empty():
+            self._rung.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is rung, for at most some seconds."""
+        with suppress(queue.Empty):
+            self._rung.get(timeout=seconds)
+
+
+class _Request(threading.Event):
+    """An event that rings a bell."""
+
+    def __init__(self, news: Bell) -> None:
+        super().__init__()
+        self._news = news
+
+    def set(self) -> None:
+        """Set it, and ring."""
+        super().set()
+        self._news.ring()
 
 
 @attrs.define(eq=False)
 class Control:
     """``stop``: end soon, and leave open blocks open. ``drain``: follow no longer, end the sources, and answer all open
-    blocks. ``starts``: nothing runs yet, so that a signal ends the process at once (SIGTERM by its default)."""
+    blocks. ``news``: rung by both, and by segments that are over. ``starts``: nothing runs yet, so that a signal ends the process
+    at once (SIGTERM by its default)."""
 
-    stop: threading.Event = attrs.field(factory=threading.Event)
-    drain: threading.Event = attrs.field(factory=threading.Event)
-    starts: bool = False
+    news: Bell = attrs.field(init=False, factory=Bell)
+    stop: threading.Event = attrs.field(init=False, default=attrs.Factory(lambda self: _Request(self.news), takes_self=True))
+    drain: threading.Event = attrs.field(init=False, default=attrs.Factory(lambda self: _Request(self.news), takes_self=True))
+    starts: bool = attrs.field(default=False, kw_only=True)
 
     @contextmanager
     def of_signals(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.store.metrics import Batch
 
@@ -22,6 +22,11 @@ class RunningSegment(ABC):
         self.opened, self.store, self.control = opened, opened.store, Control()
         self.failure: BaseException | None = None
         """The error that ended it, if it is over."""
+        self.news = threading.Event()
+        """Set when it may have something to do."""
+        self._ending = threading.Lock()
+        self._bells: list[Bell] = []
+        self._is_ending = False
         self._thread = threading.Thread(target=self._body, name=f"tracetypes {opened.shown}", daemon=True)
 
     def begin(self) -> Self:
@@ -32,15 +37,24 @@ class RunningSegment(ABC):
     def drain(self) -> None:
         """Follow its inputs no longer, end its sources, and answer all open blocks. May be called again."""
         self.control.drain.set()
+        self.news.set()
 
     def stop(self) -> None:
         """End soon, and leave open blocks open. May be called again."""
         self.control.stop.set()
+        self.news.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it is over, or for this many seconds. Returns whether it is over."""
-        self._thread.join(seconds)
+        self._thread.join(1.0 if self._is_ending and seconds is not None else seconds)
         return not self._thread.is_alive()
+
+    def listen(self, bell: Bell) -> None:
+        """Ring a bell when it is over."""
+        with self._ending:
+            self._bells.append(bell)
+            if self._is_ending:
+                bell.ring()
 
     @property
     @abstractmethod
@@ -55,12 +69,18 @@ class RunningSegment(ABC):
         """Give back what it holds. Called once, at its end."""
 
     def _body(self) -> None:
-        with self._failing():
-            if not self.store.finished:
-                self._run()
-            if self.opened.sends is not None and not self.control.stop.is_set():
-                self.opened.sends.complete.set()
-        self._close()
+        try:
+            with self._failing():
+                if not self.store.finished:
+                    self._run()
+                if self.opened.sends is not None and not self.control.stop.is_set():
+                    self.opened.sends.end()
+            self._close()
+        finally:
+            with self._ending:
+                self._is_ending = True
+                for bell in self._bells:
+                    bell.ring()
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

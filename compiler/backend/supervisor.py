@@ -13,8 +13,8 @@ from tracetypes.errors import RunError
 
 __all__ = ["Supervisor", "unexpected"]
 
-PAUSE = 0.05
-"""Seconds between two looks."""
+PAUSE = 5.0
+"""Seconds between two looks, if nothing is heard of the segments and of those who control them."""
 
 
 @attrs.define(eq=False)
@@ -47,7 +47,9 @@ class Supervisor:
             if self._is_doomed(name, frozenset(upstream)):
                 return
             try:
-                self._watched[name] = _Watched(name, start(), frozenset(upstream))
+                running = start()
+                self._watched[name] = _Watched(name, running, frozenset(upstream))
+                running.listen(self.control.news)
             except Exception as error:
                 self._failed(name, error)
             except BaseException:
@@ -110,19 +112,21 @@ class Supervisor:
         if self.failures:
             raise next(iter(self.failures.values()))
 
-    def look(self, seconds: float = PAUSE) -> bool:
-        """See which segments are over, for at most some seconds if none is. Returns whether any runs."""
+    def look(self, seconds: float | None = None) -> bool:
+        """See which segments are over. If none is, wait for news, for at most some seconds. Returns whether any segment ran."""
         left = [one for one in list(self._watched.values()) if not one.over]
         if self.control.stop.is_set():
             self.stop_all()
         if self.control.drain.is_set():
             self.drain_all()
-        for at, one in enumerate(left):
-            if one.running.wait(0 if at else seconds):
+        for one in left:
+            if one.running.wait(0):
                 with self._lock:
                     one.over = True
                     if one.running.failure is not None:
                         self._failed(one.name, one.running.failure)
+        if left and not any(one.over for one in left):
+            self.control.news.wait(PAUSE if seconds is None else seconds)
         return bool(left)
 
     def _failed(self, name: str, error: BaseException) -> None:

@@ -8,7 +8,6 @@ its states. A crash between any two of these repeats the epoch from the states b
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import EpochWork
 from tracetypes.compiler.local.epoch_size import EpochSize
+from tracetypes.compiler.local.folder_watch import FOLDERS
 from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
 from tracetypes.compiler.local.inputs import FileSplits, LocalInput
 from tracetypes.compiler.local.log import LocalLog, Takes
@@ -35,6 +35,7 @@ from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.settled import SETTLED, Settling
 from tracetypes.compiler.local.shards import adopt_shards, shards_of
 from tracetypes.compiler.local.streams import StreamSplits
+from tracetypes.compiler.local.wakeup import Wakeup
 from tracetypes.compiler.local.worker_process import WorkerDied
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
@@ -48,9 +49,6 @@ __all__ = ["LocalSegment"]
 
 NO_TAKES: Final = Takes({}, [], False)
 """Before the first epoch."""
-
-PAUSE: Final = 0.005
-"""Seconds between two looks at inputs where nothing was new."""
 
 DEATHS: Final = 3
 """The run ends when worker processes die this many times in one epoch."""
@@ -66,8 +64,9 @@ class LocalSegment(RunningSegment):
         self.inputs: Mapping[str, LocalInput] = opened.inputs
         self._last: Batch | None = None
         self._rest, self._is_over = 0.0, False
-        self._arrived = threading.Event()
-        """Something has come to a source that cannot be read again."""
+        self._skipped = 0.0
+        """In how many seconds to look for files again, if it was too soon."""
+        self._wakeup = Wakeup(self.news)
 
     @property
     def metrics(self) -> Batch | None:
@@ -82,6 +81,9 @@ class LocalSegment(RunningSegment):
         for leaf in self.plan.sources:
             with self._failing():
                 self.inputs[leaf.source.name].leave(self._place(leaf.label), finished=self.store.finished)
+        FOLDERS.leave(self.news)
+        for channel in self.opened.receives.values():
+            channel.bells.discard(self.news)
         with self._failing():
             self.log.close()
 
@@ -124,12 +126,14 @@ class LocalSegment(RunningSegment):
                     self.log.forget(number)
             last = [takes for takes in map(self.log.takes, (number - 1, number)) if takes is not None]
             for label, one in self.streams.items():
-                one.arrivals.alarm(self._arrived)
+                one.arrivals.alarm(self.news)
                 one.resume([takes.sources[label][1] for takes in last if label in takes.sources])
+            self._listen()
             if not store.drained:
                 self._look(at_once=True)
             while not self.control.stop.is_set():
                 freed.look()
+                self._wakeup.look()
                 number = self.log.ended + 1
                 takes = self.log.takes(number)
                 if takes is None:
@@ -148,22 +152,30 @@ class LocalSegment(RunningSegment):
                 self._sized(epoch_size, takes, time.monotonic() - began)
                 freed.used()
                 settling.worked()
+                self._wakeup.worked()
         finally:
             workers.close()
 
+    def _listen(self) -> None:
+        """Let everything that may be new wake the segment, where it can."""
+        for files in self.store.files.values() if self.opened.follow else ():
+            FOLDERS.watch(files.path, self.news)
+        for channel in self.opened.receives.values():
+            channel.bells.add(self.news)
+        known = (FileSplits, StreamSplits)
+        self._is_woken = all(isinstance(one, known) for one in self.sources.values()) and not self.clocks.clocks
+
     def _pause(self) -> None:
-        """Wait a moment; not longer if something comes."""
-        if self.streams:
-            self._arrived.wait(PAUSE)
-            self._arrived.clear()
-        else:
-            time.sleep(PAUSE)
+        """Wait for news, no longer than until it is time to look for files."""
+        self._wakeup.wait(is_woken=self._is_woken and FOLDERS.hears(self.news), rest=self._skipped)
 
     def _look(self, *, at_once: bool = False) -> None:
         """Look for new files, but not so often that it keeps the machine busy."""
         began = time.monotonic()
-        if began < self._rest and not at_once:
+        self._skipped = max(0.0, self._rest - began)
+        if self._skipped and not at_once:
             return
+        self._skipped = 0.0
         for files in self.store.files.values():
             files.look()
         ended = time.monotonic()
@@ -240,6 +252,8 @@ class LocalSegment(RunningSegment):
         else:
             workers.states.parts = {}
         self.log.end(number, workers.parts)
+        if self.opened.sends is not None:
+            self.opened.sends.ring()
         for label, files in store.files.items():
             files.committed(record["files"][label])
         for label, stream in self.streams.items():

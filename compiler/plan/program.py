@@ -72,9 +72,8 @@ def program(
     require_groups(parallelism, key_groups)
     once = AnalysisCache()
     segments, shared = cut(checked, once)
-    steps = unrolled(checked.graph)
-    periods, banded = periods_in(steps), has_markers_in_band(steps)
-    beyond, behind = silence_beyond(segments, periods), channels_behind_gates(segments)
+    beyond = silence_beyond(segments, periods_in(unrolled(checked.graph)))
+    markers = markers_above(segments)
     plans = tuple(
         plan_of(
             compile_graph(segment.ungated, parallelism=parallelism, key_groups=key_groups),
@@ -83,8 +82,8 @@ def program(
             quiet=segment.quiet,
             once=once,
             beyond=beyond,
-            periods=periods,
-            banded=banded or not behind.isdisjoint(segment.receives),
+            periods=markers[segment.name].periods,
+            banded=not markers[segment.name].by_time,
             gate=segment.gate,
             fuse=fuse,
         )
@@ -106,13 +105,27 @@ def silence_beyond(segments: Sequence[Segment], periods: Collection[int]) -> dic
     return beyond
 
 
-def channels_behind_gates(segments: Sequence[Segment]) -> set[str]:
-    """The channels whose blocks have no fixed length, because a gate joins some of them."""
-    behind: set[str] = set()
+@attrs.frozen
+class MarkersAbove:
+    """The markers that reach a segment. ``periods``: of the sources upstream that have event time. ``by_time``: whether all
+    markers end blocks of such a period. A source with markers in band has none, and behind a gate some blocks are joined."""
+
+    periods: frozenset[int]
+    by_time: bool
+
+
+def markers_above(segments: Sequence[Segment]) -> dict[str, MarkersAbove]:
+    """The markers that reach each segment, by its name: what other segments do with the same program does not count."""
+    above: dict[str, MarkersAbove] = {}
+    sent: dict[str, MarkersAbove] = {}
     for segment in segments:
-        if segment.sends is not None and (segment.gate is not None or not behind.isdisjoint(segment.receives)):
-            behind.add(segment.sends)
-    return behind
+        steps, received = unrolled(segment.checked.graph), [sent[name] for name in segment.receives]
+        periods = frozenset(periods_in(steps)).union(*(one.periods for one in received))
+        by_time = not has_markers_in_band(steps) and all(one.by_time for one in received)
+        above[segment.name] = MarkersAbove(periods, by_time)
+        if segment.sends is not None:
+            sent[segment.sends] = MarkersAbove(periods, by_time and segment.gate is None)
+    return above
 
 
 def alone(plan: Plan) -> Program:

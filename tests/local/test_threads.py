@@ -15,7 +15,7 @@ import pytest
 
 import tracetypes
 from tracetypes import Dataflow, Emit, OpStateless, RunError, U, Unit, check, every, text_lines
-from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.supervisor import Supervisor
 from tracetypes.compiler.connectors import line_streams, mqtt
 from tracetypes.compiler.connectors.arrivals import Arrivals
@@ -272,6 +272,9 @@ class Failed:
 
     def __init__(self, failure: BaseException) -> None:
         self.failure = failure
+
+    def listen(self, bell: Bell) -> None:
+        bell.ring()
 
     def drain(self) -> None: ...
 
