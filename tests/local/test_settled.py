@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -71,11 +72,20 @@ def test_garbage_of_before_is_collected_after_a_while(monkeypatch: pytest.Monkey
     seen, alive = weakref.ref(ring), list[bool]()
     gc.collect()  # what is old is not collected soon
     del ring
+    looked, look = threading.Event(), settled.Settling.look
+
+    def looks(self: settled.Settling) -> None:
+        look(self)
+        looked.set()
+
+    monkeypatch.setattr(settled.Settling, "look", looks)
 
     def events() -> Iterator[Event]:
-        for second in range(30):
+        for second in range(5):
             yield Event("a", second)
-            time.sleep(0.02)
+            for _ in range(2):  # the first look may have come before the row
+                looked.clear()
+                assert looked.wait(30)
         gc.collect()
         alive.append(seen() is not None)
 
