@@ -9,7 +9,8 @@ keys are integers, and no item is tied on purpose. Prints a JSON line for each o
 ``--repeat`` runs:
 
 * ``sort`` and ``kernel``: nanoseconds of processor time an item in the sort, key codes included, and behind it, on one thread;
-  ``cpu``: of that whole run;
+  ``cpu``: of that whole run. Joins by blocks have no sort, only key codes. What is emitted becomes columns in the kernel, so with
+  many rows ``out`` that is most of it;
 * ``whole``: million items a second by wall clock, Parquet to Parquet, with ``--parallelism`` threads;
 * ``records``: the same for a loop by hand in plain Python on one core, which reads the same files, sorts, makes the same records,
   calls the same ``on_item`` and writes Parquet; ``dicts``: for one over the dicts of ``to_pylist()``;
@@ -27,6 +28,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import local
 from typing import Any, Final, TypeVar
@@ -45,7 +47,7 @@ from benchmarks._compare import say, scratch, versions
 from tracetypes import Dataflow, EmitValue, OpKeyedOrdered, Stream, U, every, sort
 from tracetypes import stdlib as ts
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.runtime import open_tables
+from tracetypes.compiler.runtime import joined_blocks, open_tables
 from tracetypes.compiler.runtime.pipeline import Pipeline
 from tracetypes.templates import overrides
 
@@ -54,6 +56,8 @@ K = TypeVar("K")
 FILES, START = 8, 1_700_000_000_000
 UNIT: Final = "ms"
 TIES = 0.15
+CHUNK = 1_000_000
+"""Rows that the loop over dicts writes at once."""
 COLUMNS = ("key", "at", "amount", "kind", "name", "note")
 
 
@@ -250,6 +254,9 @@ JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "table_join": lambda left, right: ts.table_join(left, right, left_time=at, table_time=at, unit=UNIT),
     "equi_join": lambda left, right: ts.equi_join(left, right, within=60),
     "window_join": lambda left, right: ts.window_join(left, right, size=60),
+    "window_join overlapping": lambda left, right: ts.window_join(left, right, size=120, slide=60),
+    "window_join anti": lambda left, right: ts.window_join(left, right, size=60, how="anti"),
+    "equi_join anti": lambda left, right: ts.equi_join(left, right, within=60, how="anti"),
 }
 
 OTHERS: dict[str, Callable[[Any, bool], Any]] = {
@@ -266,6 +273,13 @@ ALL = [*ORDERED, *JOINS, *OTHERS, *AGGREGATES]
 
 _ORDER = 'PARTITION BY key ORDER BY "at", amount, kind, name, note NULLS FIRST'
 
+_BOTH = (
+    'SELECT l.key, l."at", l.amount, l.kind, l.name, l.note, '
+    'r."at" AS t, r.amount AS a, r.kind AS k, r.name AS n, r.note AS o'
+)
+_MINUTE = '"at" // 60000'
+_LONE = "SELECT l.* FROM rows l WHERE NOT EXISTS (SELECT 1 FROM more r WHERE l.key = r.key AND"
+
 DUCKDB = {
     "diff": f"SELECT * FROM (SELECT key, amount - lag(amount) OVER ({_ORDER}) AS value FROM rows) WHERE value IS NOT NULL",
     "pairwise": f"SELECT * FROM (SELECT key, amount - lag(amount) OVER ({_ORDER}) AS value FROM rows) WHERE value IS NOT NULL",
@@ -279,6 +293,12 @@ DUCKDB = {
     "time_window": 'SELECT key, count(*) AS value FROM rows GROUP BY key, "at" // 60000',
     "interval_join": "SELECT l.key, l.amount AS a, r.amount AS b FROM rows l "
     'JOIN more r ON l.key = r.key AND r."at" BETWEEN l."at" - 2000 AND l."at" + 2000',
+    "window_join": f"{_BOTH} FROM rows l JOIN more r ON l.key = r.key AND l.{_MINUTE} = r.{_MINUTE}",
+    "window_join overlapping": f"{_BOTH} FROM (SELECT *, {_MINUTE} + n AS ends FROM rows, range(2) number(n)) l "
+    f"JOIN (SELECT *, {_MINUTE} + n AS ends FROM more, range(2) number(n)) r ON l.key = r.key AND l.ends = r.ends",
+    "window_join anti": f"{_LONE} l.{_MINUTE} = r.{_MINUTE})",
+    "equi_join": f"{_BOTH} FROM rows l JOIN more r ON l.key = r.key AND abs(l.{_MINUTE} - r.{_MINUTE}) <= 1",
+    "equi_join anti": f"{_LONE} abs(l.{_MINUTE} - r.{_MINUTE}) <= 1)",
     "asof_join": "SELECT l.key, l.amount AS a, r.amount AS b FROM rows l "
     'ASOF LEFT JOIN more r ON l.key = r.key AND l."at" >= r."at"',
 }
@@ -326,7 +346,22 @@ def dicts_of_windows(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"key": key, "value": count}
 
 
-DICTS = {"diff": dicts_of_diff, "state machine": dicts_of_fraud, "time_window": dicts_of_windows}
+def dicts_of_window_join(lefts: list[dict[str, Any]], rights: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """``window_join`` as one would write it."""
+    windows: dict[tuple[Any, int], list[dict[str, Any]]] = {}
+    for row in rights:
+        windows.setdefault((row["key"], row["at"] // 60_000), []).append(row)
+    for row in lefts:
+        for other in windows.get((row["key"], row["at"] // 60_000), ()):
+            yield {"key": row["key"], "left": row, "right": other}
+
+
+DICTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "diff": dicts_of_diff,
+    "state machine": dicts_of_fraud,
+    "time_window": dicts_of_windows,
+    "window_join": dicts_of_window_join,
+}
 
 
 # ------------------------------------------------------------------------------------------------------- the data
@@ -437,8 +472,14 @@ class Case:
 
     def dicts(self, output: Path) -> None:
         """The loop over dicts."""
-        rows = DICTS[self.name](self.sorted_table().to_pylist())
-        pq.write_table(pa.Table.from_pylist(list(rows)), output)
+        tables = [self.sorted_table()] if self.name in ORDERED else [pq.read_table(self.data / name) for name in self.sources]
+        rows, writer = DICTS[self.name](*(table.to_pylist() for table in tables)), None
+        while some := list(islice(rows, CHUNK)):
+            table = pa.Table.from_pylist(some)
+            writer = writer or pq.ParquetWriter(output, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
 
     def duckdb(self, output: Path) -> None:
         """DuckDB's expression."""
@@ -521,6 +562,7 @@ class Phases:
                 (Sorter, "rows", "sort"),
                 (Sorter, "rows_of_columns", "sort"),
                 (open_tables, "codes_of", "sort"),
+                (joined_blocks, "groups_of", "sort"),
                 (Pipeline, "close", "kernel"),
                 (Pipeline, "end", "kernel"),
             ):

@@ -7,11 +7,12 @@ for partners, or how many items of each side a key holds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import attrs
 
+from tracetypes.block_joins import BlockJoin, JoinedBlock
 from tracetypes.check import edge_of
 from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
@@ -19,7 +20,7 @@ from tracetypes.graph import Stream, extend, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit
 from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.join_kinds import How, how_of, result_of
-from tracetypes.stdlib.joins import Either, FromLeft, Joined, Times, one_period, tagged
+from tracetypes.stdlib.joins import Either, FromLeft, FromRight, Joined, Times, one_period, tagged
 from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
 from tracetypes.stdlib.window_joins import Both, sides_of, sides_together
@@ -135,6 +136,37 @@ class EquiJoin(OpKeyedUnordered[K, Either[A, B], K, R, tuple[Waiting, ...], Both
         if oldest.right_found == "never" and self.how in ("right", "full"):
             for right in oldest.rights:
                 tell(key, Joined(None, right))
+
+    def _joins(self) -> BlockJoin | None:
+        if type(self) is not EquiJoin:  # a subclass may do something else
+            return None
+        return BlockJoin(
+            left=FromLeft,
+            right=FromRight,
+            gives=Joined,
+            how=self.how,
+            reach=self.blocks,
+            windows=False,
+            sides=tuple,
+            blocks=_blocks_of,
+            state=_state_of,
+        )
+
+
+def _blocks_of(state: tuple[Waiting, ...]) -> list[JoinedBlock]:
+    found = [(one, one.left_found != "never", one.right_found != "never") for one in state]
+    return [JoinedBlock(one.age, one.lefts, one.rights, left, right) for one, left, right in found]
+
+
+def _state_of(blocks: Sequence[JoinedBlock]) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(one.age, Bag(tuple(one.lefts)), Bag(tuple(one.rights)), _before(one.left_paired), _before(one.right_paired))
+        for one in blocks
+    )
+
+
+def _before(paired: bool) -> Found:
+    return "before" if paired else "never"
 
 
 Last: TypeAlias = tuple[deque[A], deque[B]]

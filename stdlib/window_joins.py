@@ -7,10 +7,12 @@ in each window: no order is needed, and none comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
+from tracetypes.block_joins import BlockJoin, JoinedBlock
 from tracetypes.check import edge_of
 from tracetypes.edges import U
 from tracetypes.errors import UsageError
@@ -21,7 +23,7 @@ from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.item_windows import TimeWindow
 from tracetypes.stdlib.join_kinds import How, how_of, result_of
-from tracetypes.stdlib.joins import Either, FromLeft, Joined, Times, one_period, tagged
+from tracetypes.stdlib.joins import Either, FromLeft, FromRight, Joined, Times, one_period, tagged
 from tracetypes.stdlib.panes import SlidingPanes
 from tracetypes.stdlib.periods import multiples_of, period_of
 from tracetypes.stdlib.signatures import KeysOfTwoTypes
@@ -158,6 +160,35 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
         lefts, rights = self.window(new_state)[1]
         for one in matches(self.how, lefts, rights):
             emit(key, one)
+
+    def _joins(self) -> BlockJoin | None:
+        if type(self) is not WindowJoin or self.aggregate != Sides():  # another one may do something else
+            return None
+        grid = None
+        if self.period is not None:
+            grid = self.slide * self.period, self.panes * self.period + self.offset
+        return BlockJoin(
+            left=FromLeft,
+            right=FromRight,
+            gives=Joined,
+            how=self.how,
+            reach=self.panes - 1,
+            windows=True,
+            grid=grid,
+            sides=itemgetter(1),
+            blocks=self._blocks_of,
+            state=self._state_of,
+        )
+
+    def _blocks_of(self, state: tuple[tuple[int, Both[A, B]], ...]) -> list[JoinedBlock]:
+        return [JoinedBlock(self.panes - 1 - at, *sides) for at, (count, sides) in enumerate(state) if count]
+
+    def _state_of(self, blocks: Sequence[JoinedBlock]) -> tuple[tuple[int, Both[A, B]], ...]:
+        panes = [self.identity()] * self.panes
+        for one in blocks:
+            lefts, rights = tuple(one.lefts), tuple(one.rights)
+            panes[self.panes - 1 - one.age] = len(lefts) + len(rights), (Bag(lefts), Bag(rights))
+        return tuple(panes)
 
 
 @attrs.frozen

@@ -44,7 +44,8 @@ LAYOUTS = Path(__file__).parent / "layouts.json"
 PICKLED = (
     *("compiler.runtime.state.StageState", "compiler.runtime.progress.Progress", "compiler.runtime.operators.UnorderedState"),
     *("compiler.runtime.column_states.ColumnState", "compiler.runtime.column_states.Shape"),
-    "compiler.runtime.ordered_states.OrderedState",
+    *("compiler.runtime.ordered_states.OrderedState", "compiler.runtime.held_items.HeldItems"),
+    "compiler.runtime.held_items.HeldSide",
     *(f"compiler.runtime.name_states.{name}" for name in ("NameState", "NameKind", "NameTable")),
     "compiler.runtime.window_states.WindowState",
     *("compiler.columns.growing.GrowingArray", "compiler.columns.growing.GrowingColumns"),

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, g
 
 import attrs
 
+from tracetypes.block_joins import BlockJoin
 from tracetypes.choices import Choice
 from tracetypes.duplicates import Duplicates
 from tracetypes.edges import EdgeType, O, U
@@ -231,6 +232,10 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
 
     def _whole_block(self) -> WholeBlock[V] | None:
         """What an operator of the standard library emits of a block, where columns can compute that; None for all others."""
+        return None
+
+    def _joins(self) -> BlockJoin | None:
+        """The parameters of a join of the standard library that has a kernel over columns; None for all others."""
         return None
 
 

@@ -16,7 +16,7 @@ from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Integer, OneOf, Optional, Record, Schema
 from tracetypes.trace import StreamType
 
-__all__ = ["LONGEST", "JoinForm", "optional", "sides_in", "time_in", "value_in"]
+__all__ = ["LONGEST", "JoinForm", "gives_joined", "optional", "sides_in", "time_in", "value_in"]
 
 LONGEST = 1 << 61
 """The longest tolerance or interval, and the latest time, in microseconds: they are added and subtracted in 64 bits."""
@@ -32,7 +32,7 @@ class JoinForm(OrderedForm):
     times: tuple[Tree, Tree]
 
 
-def sides_in(takes: StreamType, of_left: type[Any]) -> tuple[Record, Record]:
+def sides_in(takes: StreamType, of_left: object) -> tuple[Record, Record]:
     """The records of the left and the right items, of which the left ones are of the class ``of_left``. Raises
     :class:`Untraceable`."""
     if not has_codes(takes.key):
@@ -60,3 +60,13 @@ def time_in(time: Callable[[Any], int], items: Schema) -> Tree:
     if any(isinstance(result, Pack) or result.kind != Integer() for result in results(tree) if result is not None):
         raise Untraceable("has times that are no whole numbers")
     return tree
+
+
+def gives_joined(gives: Schema, joined: type[Any], how: str, left: Schema, right: Schema) -> bool:
+    """Is that what a join emits, of left and right values? ``joined``: the record of both."""
+    if how in ("semi", "anti"):
+        return gives == left
+    if not isinstance(gives, Record) or gives.cls is not joined:
+        return False
+    kinds = (optional(left) if how in ("right", "full") else left, optional(right) if how in ("left", "full") else right)
+    return [kind for _, kind in gives.fields] == list(kinds)

@@ -6,11 +6,11 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.analysis.joins import LONGEST, JoinForm, optional, sides_in, time_in, value_in
+from tracetypes.compiler.analysis.joins import LONGEST, JoinForm, gives_joined, sides_in, time_in, value_in
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.near import Near
-from tracetypes.records import Boolean, Integer, ListOf, Record, Schema
+from tracetypes.records import Boolean, Integer, ListOf, Record
 from tracetypes.templates import OpKeyedOrdered
 from tracetypes.trace import StreamType
 
@@ -47,7 +47,7 @@ def near_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Near[Any], takes: Strea
     left, right = sides_in(takes, its.left)
     if max(abs(its.before), abs(its.after)) > LONGEST:
         raise Untraceable("has an interval of more than 70,000 years")
-    if not _gives(gives.value, its, value_in(left), value_in(right)):
+    if not gives_joined(gives.value, its.gives, its.how, value_in(left), value_in(right)):
         raise Untraceable("emits values of another type than those that it takes")
     lists = _list_of(its, left), ListOf(Integer(), False) if its.how in ("semi", "anti") else _list_of(its, right)
     places: Any = tuple(enumerate(lists))
@@ -74,15 +74,3 @@ def _list_of(its: Near[Any], side: Record) -> ListOf:
     places: Any = tuple(enumerate(part for _, part in parts[:2]))
     return ListOf(Record(its.holds, places if its.holds is tuple else parts), False)
 
-
-def _gives(gives: Schema, its: Near[Any], left: Schema, right: Schema) -> bool:
-    """Is that what a join emits, of these values?"""
-    if its.how in ("semi", "anti"):
-        return gives == left
-    if not isinstance(gives, Record) or gives.cls is not its.gives:
-        return False
-    kinds = (
-        optional(left) if its.how in ("right", "full") else left,
-        optional(right) if its.how in ("left", "full") else right,
-    )
-    return [kind for _, kind in gives.fields] == list(kinds)

@@ -16,6 +16,7 @@ from tracetypes.compiler.plan.facts import (
     closes_whole_blocks,
     closing_of,
     columns_in_order,
+    joins_of,
     needs_of,
     runs_at_each_marker,
     sorts_columns,
@@ -269,6 +270,7 @@ def keyed_runs(stage: Stage) -> Iterator[Runs]:
     """The sorts and keyed operators of a stage."""
     for at, step in enumerate(stage.steps):
         native = at == 0 and ((not isinstance(step.keyed, Opaque) and sums_only(stage)) or closing_of(stage) is not None)
+        native = native or (at == 0 and joins_of(stage) is not None)
         native = native or (at <= columns_in_order(stage) if at else sorts_columns(stage))
         why = None if native else _why(stage, at)
         name = _step(stage, at)
@@ -286,7 +288,10 @@ def _combining(stage: Stage) -> Iterator[str]:
     if one is None:
         return
     monoid = stage.steps[0].monoid
-    if needs := needs_of(stage):
+    if joins_of(stage) is not None:
+        one = attrs.evolve(one, native=True, reason=None, where=None)
+        name = f"send the items that {one.name} needs across the exchange"
+    elif needs := needs_of(stage):
         some = "only items that" if all(map(leaves_some, needs)) else "the items that"
         name = f"send {some} {one.name} needs across the exchange"
         one = attrs.evolve(one, native=True, reason=None, where=None)
@@ -324,7 +329,9 @@ def _why(stage: Stage, at: int) -> str | Opaque:
 
 def _opaque_aggregate(stage: Stage, why: Opaque) -> Opaque:
     """Why the first operator sums up its items in Python."""
-    closing = stage.steps[0].closing
+    closing, joins, op = stage.steps[0].closing, stage.steps[0].joins, stage.steps[0].operator
+    if isinstance(joins, Opaque) and isinstance(op, OpKeyedUnordered) and op._joins() is not None:
+        return joins
     return closing if isinstance(closing, Opaque) and closes_whole_blocks(stage) else why
 
 
@@ -350,7 +357,7 @@ def _step(stage: Stage, at: int) -> str:
             if isinstance(op, OpKeyedUnordered):
                 sums_only = (
                     "items folded as they come"
-                    if not overrides(op, "on_item") and at == 0
+                    if not overrides(op, "on_item") and at == 0 and joins_of(stage) is None
                     else "items kept to the marker"
                 )
                 skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracetypes.compiler.analysis.block_joins import TracedBlockJoin
 from tracetypes.compiler.analysis.choices import TracedChoice
 from tracetypes.compiler.analysis.monoids import Monoid
 from tracetypes.compiler.analysis.summaries import Closing, ClosingPart
@@ -21,6 +22,7 @@ __all__ = [
     "emits_at_markers",
     "is_on_grid",
     "is_straight",
+    "joins_of",
     "needs_of",
     "runs_at_each_marker",
     "sorts_columns",
@@ -65,6 +67,12 @@ def closes_whole_blocks(stage: Stage) -> bool:
     if whole is None or whole.summary is None or emits_at_markers(stage.region):
         return False
     return whole.always or stage.tumbles is not None
+
+
+def joins_of(stage: Stage) -> TracedBlockJoin | None:
+    """The join by key and block that is the first operator, if it runs over columns."""
+    joins = stage.steps[0].joins if sums_only(stage) and not emits_at_markers(stage.region) else None
+    return joins if isinstance(joins, TracedBlockJoin) else None
 
 
 def needs_of(stage: Stage) -> tuple[ClosingPart, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import attrs
 
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.plan.facts import closing_of, column_monoid, columns_in_order, needs_of, sums_only
+from tracetypes.compiler.plan.facts import closing_of, column_monoid, columns_in_order, joins_of, needs_of, sums_only
 from tracetypes.compiler.plan.plan import (
     FromSource,
     Leaf,
@@ -36,7 +36,7 @@ def link_calls_python(stage: Stage, link: Link) -> bool:
         by_time = isinstance(leaf.source.markers, EventTime) and isinstance(leaf.traced_time, Opaque)
         if by_key or by_time:
             return True
-    calls_combine = sums_only(stage) and column_monoid(stage) is None and not needs_of(stage)
+    calls_combine = sums_only(stage) and column_monoid(stage) is None and not needs_of(stage) and joins_of(stage) is None
     return calls_combine or _is_opaque(link)
 
 
@@ -50,7 +50,8 @@ def stage_calls_python(plan: Plan, stage: Stage) -> bool:
     if 0 < columns_in_order(stage) == len(stage.steps) - 1:
         return False
     steps = [(at, step) for at, step in enumerate(stage.steps) if not isinstance(step.node, Sort | Restore)]
-    first = isinstance(stage.steps[0].keyed, Opaque) and closing_of(stage) is None if stage.steps else False
+    first = bool(stage.steps) and isinstance(stage.steps[0].keyed, Opaque)
+    first = first and closing_of(stage) is None and joins_of(stage) is None
     return any(at or first or not sums_only(stage) for at, _ in steps)
 
 
@@ -100,7 +101,9 @@ def in_python(plan: Plan, names: Collection[str]) -> Plan:
 
     def step(one: Step) -> Step:
         matches = by_operator[id(one.node.op if isinstance(one.node, Apply) else one.node)] in names
-        return attrs.evolve(one, monoid=why, keyed=why, choices=why, closing=why, ordered=why, place=why) if matches else one
+        if not matches:
+            return one
+        return attrs.evolve(one, monoid=why, keyed=why, choices=why, closing=why, joins=why, ordered=why, place=why)
 
     for stage in plan.stages:
         steps = tuple(map(step, stage.steps))

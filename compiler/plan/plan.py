@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 
+from tracetypes.compiler.analysis.block_joins import TracedBlockJoin
 from tracetypes.compiler.analysis.choices import Places, TracedChoice
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
@@ -58,6 +59,7 @@ _UNTRACED: Final = Opaque("it was not traced")
 _NO_MONOID: Final = Opaque("it has none")
 _NOT_KEYED: Final = Opaque("it has no monoid")
 _NO_ORDER: Final = Opaque("its items have no order")
+_NO_JOIN: Final = Opaque("it is no join by blocks")
 _NO_CHOICES: Final = Opaque("it needs all of its items")
 
 
@@ -182,7 +184,8 @@ class Step:
     """A sort or keyed operator inside a stage, with the streams of its input and output. ``monoid``: of an
     ``OpKeyedUnordered`` whose aggregates can be combined as columns. ``keyed``: its methods for aggregates, if
     states can be columns. ``choices``: which of its items it needs, where it does not need all and columns can tell;
-    ``closing``: what it emits of a block if that follows from the items of the block alone.
+    ``closing``: what it emits of a block if that follows from the items of the block alone. ``joins``: a join by key and block,
+    if it can run over columns.
     ``coarse``: what runs in place of the author's operator, on joined blocks. ``ordered``: an ordered operator's methods, if it
     can run over columns; ``place``: of a sort, the function by which it sorts."""
 
@@ -193,6 +196,7 @@ class Step:
     keyed: Keyed | Opaque = _NOT_KEYED
     choices: tuple[TracedChoice, ...] | Opaque = _NO_CHOICES
     closing: Closing | Opaque = _NO_CHOICES
+    joins: TracedBlockJoin | Opaque = _NO_JOIN
     coarse: OpKeyedUnordered[Any, Any, Any, Any, Any, Any] | None = None
     ordered: OrderedForm | Opaque = _NO_ORDER
     place: Places | Opaque = _UNTRACED

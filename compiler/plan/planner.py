@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tracetypes.check import Checked
+from tracetypes.compiler.analysis.block_joins import TracedBlockJoin, block_join_in
 from tracetypes.compiler.analysis.choices import TracedChoice, choices_in
 from tracetypes.compiler.analysis.keyed import Keyed
 from tracetypes.compiler.analysis.monoids import Monoid
@@ -333,6 +334,7 @@ class _Planner:
         choices: tuple[TracedChoice, ...] | Opaque = Opaque("it is no operator")
         closing: Closing | Opaque = Opaque("it is no operator")
         ordered: OrderedForm | Opaque = Opaque("it is no operator")
+        joins: TracedBlockJoin | Opaque = Opaque("it is no operator")
         if isinstance(node, Apply):
             op = as_operator(node.op) if coarse is None else coarse
             monoid = self.once(monoid_in, op, takes)
@@ -340,6 +342,7 @@ class _Planner:
             choices = self.once(choices_in, op, takes)
             closing = self.once(closing_in, op, choices, takes)
             ordered = self.once(ordered_in, op, takes, gives)
+            joins = self.once(block_join_in, op, takes, gives)
         return Step(
             node=node,
             takes=takes,
@@ -348,6 +351,7 @@ class _Planner:
             keyed=keyed,
             choices=choices,
             closing=closing,
+            joins=joins,
             coarse=coarse,
             ordered=ordered,
             place=self.once(place_in, node, takes.value) if isinstance(node, Sort) else Opaque("it is no sort"),

@@ -22,6 +22,7 @@ from tracetypes.compiler.runtime.closed_blocks import Due, Objects
 from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import NEVER
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Partials, Piece
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Coming
@@ -227,9 +228,19 @@ class FoldedBlocks(ObjectBlocks):
 
     def adopt(self) -> None:
         """Hold what another graph has held as this one does."""
-        if isinstance(columns := self.state.operators[0], ColumnState):
-            self._to_objects(columns, plain=False)
+        match self.state.operators[0]:
+            case ColumnState() as columns:
+                self._to_objects(columns, plain=False)
+            case HeldItems() as held:
+                self._held_to_objects(held, plain=False)
+            case _:
+                pass
         super().adopt()
+
+    def _held_to_objects(self, held: HeldItems, *, plain: bool) -> None:
+        its = self.folded.op._joins()
+        assert its is not None, "only joins hold items"
+        self.state.operators[0] = UnorderedState(held.to_objects(its, self.takes), held.start, plain=plain)
 
     def _to_objects(self, columns: ColumnState, *, plain: bool) -> None:
         states, self.state.open_blocks = columns.to_objects(self.folded.op.combine)

@@ -17,7 +17,7 @@ from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
 from tracetypes.compiler.columns.ordering import array_of_runs
 from tracetypes.compiler.columns.runs import NumberRuns, Numbers, array_of_numbers
-from tracetypes.compiler.plan.facts import column_monoid, needs_of
+from tracetypes.compiler.plan.facts import column_monoid, joins_of, needs_of
 from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock, folded_by
@@ -70,7 +70,8 @@ class Partitioner:
         self.group_of: dict[Any, int] = {}
         self.joined = stage.joined
         self.monoid = column_monoid(stage)
-        folded = folded_by(stage, watch) if self.monoid is None else None
+        joins = joins_of(stage) is not None
+        folded = folded_by(stage, watch) if self.monoid is None and not joins else None
         self.folding = None if folded is None else ObjectAggregator(folded)
         self.needs = needs_of(stage)
         self.start()

@@ -22,11 +22,13 @@ from tracetypes.compiler.plan.plan import Stage
 from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.chunks import hashes
 from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Schema
+from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["divided", "joined", "regrouped"]
 
@@ -38,7 +40,7 @@ def regrouped(stage: Stage, states: Sequence[StageState], count: int) -> list[St
     """The states of a stage, all its key groups, as states of ``count`` key groups. ``states`` may change."""
     if len(states) == count or not states:
         return list(states)
-    folded = folded_by(stage)
+    folded, states = folded_by(stage), _held_alike(stage, states)
     return divided(stage.takes.key, joined(states, None if folded is None else folded.op.combine), count)
 
 
@@ -83,6 +85,25 @@ def _joined_columns(some: Sequence[Any]) -> ColumnState | None:
     return ColumnState(keys, count, parts, some[0].start, aggregates, some[0].shape)  # type: ignore[arg-type]
 
 
+def _held_alike(stage: Stage, states: Sequence[StageState]) -> Sequence[StageState]:
+    """States in which the first operator holds items in one way."""
+    held = [one.operators[0] for one in states if one.operators and isinstance(one.operators[0], HeldItems)]
+    if not held or len(held) == len(states):
+        return states
+    op, alike = stage.steps[0].operator, list[StageState]()
+    its = op._joins() if isinstance(op, OpKeyedUnordered) else None
+    assert its is not None, "only joins hold items"
+    few = not any(one.operators[0].states for one in states if isinstance(one.operators[0], UnorderedState))
+    for one in states:
+        first = one.operators[0]
+        if few and isinstance(first, UnorderedState):
+            first = held[0].of_keys(np.zeros(0, np.int64))
+        elif isinstance(first, HeldItems) and not few:
+            first = UnorderedState(first.to_objects(its, stage.takes), first.start)
+        alike.append(attrs.evolve(one, operators=[first, *one.operators[1:]]))
+    return alike
+
+
 def _as_objects(state: StageState, combine: Combine | None) -> StageState:
     """A state without columns."""
     if not state.operators or not isinstance(columns := state.operators[0], ColumnState) or combine is None:
@@ -99,6 +120,8 @@ def _joined_operator(some: Sequence[Any]) -> Any:
             return UnorderedState(states, start, plain=any(one.plain for one in some))
         case dict() | OrderedState():
             return _joined_in_order(some)
+        case HeldItems() as held:
+            return held.followed_by(some[1:])
         case other:  # columns, which are joined already, or a sort
             return other
 
@@ -163,7 +186,7 @@ def _divided_operator(key: Schema, content: Any, group_of: Callable[[Any], int],
     match content:
         case ColumnState():
             return _divided_columns(key, content, count)
-        case OrderedState():
+        case OrderedState() | HeldItems():
             return [content.of_keys(rows) for rows in _rows_by_group(key, content.keys, content.count, count)]
         case UnorderedState(states, start, plain):
             return [UnorderedState(some, start, plain=plain) for some in _by_group(states, group_of, count)]

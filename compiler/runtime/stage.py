@@ -22,7 +22,7 @@ from typing import Final, TypeAlias, final
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.ordering import Sorter
-from tracetypes.compiler.plan.facts import closing_of, columns_in_order, emits_at_markers, is_straight
+from tracetypes.compiler.plan.facts import closing_of, columns_in_order, emits_at_markers, is_straight, joins_of
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits, side_rows
 from tracetypes.compiler.runtime.at_markers import AtMarkers
@@ -32,6 +32,8 @@ from tracetypes.compiler.runtime.closing_check import ClosingCheck
 from tracetypes.compiler.runtime.column_states import Columnar
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
+from tracetypes.compiler.runtime.join_check import JoinCheck
+from tracetypes.compiler.runtime.joined_blocks import JoinByBlocks, JoinedBlocks
 from tracetypes.compiler.runtime.messages import (
     NOWHERE,
     Aggregates,
@@ -52,6 +54,7 @@ from tracetypes.compiler.runtime.pipeline import Pipeline
 from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.nodes import Restore, Sort
+from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["StageKernel", "rarely_collected"]
 
@@ -115,6 +118,8 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
     if (closes := closing_of(stage)) is not None:
         seen = None if verifier is None else ClosingCheck(verifier, first)
         return partial(ChosenBlocks, takes, folded=folded, blocks=WholeBlocks(closes, first.gives, seen))
+    if (join := _join_of(stage, verifier)) is not None:
+        return partial(JoinedBlocks, takes, folded=folded, join=join)
     if isinstance(first.keyed, Opaque) or marked:
         return partial(FoldedBlocks, takes, folded=folded, at_markers=at_markers)
     sums = closing = None
@@ -122,6 +127,16 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         sums, closing = verifier.sums(stage), verifier.closing(folded.op, first.keyed)
     columnar = Columnar(folded.op, first.keyed, sums, closing, tumbles=stage.tumbles is not None, pane=stage.pane)
     return partial(ColumnBlocks, takes, folded=folded, columnar=columnar, as_columns=as_columns)
+
+
+def _join_of(stage: Stage, verifier: Verifier | None) -> JoinByBlocks | None:
+    """The join by key and block that runs over columns."""
+    traced, op, whole = joins_of(stage), stage.steps[0].operator, stage.tumbles is not None
+    its = op._joins() if isinstance(op, OpKeyedUnordered) else None
+    if traced is None or its is None:
+        return None
+    seen = None if verifier is None else JoinCheck(verifier, stage.steps[0], its, traced, whole=whole)
+    return JoinByBlocks(traced, its, whole, stage.pane, seen)
 
 
 def _place(stage: Stage, verifier: Verifier | None) -> Place | None:

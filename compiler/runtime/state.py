@@ -7,6 +7,7 @@ from typing import Any, Final
 import attrs
 
 from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.progress import Progress
@@ -48,7 +49,7 @@ def items_waiting(state: StageState) -> int:
 def keys_held(state: Any) -> int:
     """Of how many keys an operator has a state; a sort has none."""
     match state:
-        case ColumnState(count=count) | OrderedState(count=count):
+        case ColumnState(count=count) | OrderedState(count=count) | HeldItems(count=count):
             return count
         case UnorderedState(states=states):
             return len(states)

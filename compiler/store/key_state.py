@@ -14,6 +14,7 @@ from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
@@ -22,6 +23,7 @@ from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.store.state_values import iso, plain, when
 from tracetypes.errors import UsageError
 from tracetypes.records import show
+from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["KeyState", "find_key", "of_key"]
 
@@ -105,6 +107,8 @@ def of_key(
             blocks.update(more)
         elif isinstance(content, OrderedState):
             states = content.to_objects()
+        elif isinstance(content, HeldItems):
+            states = _held(content, planned)
         elif isinstance(content, UnorderedState):
             states = content.states
         for key, value in (states or {}).items():
@@ -125,6 +129,18 @@ def of_key(
             values = [value for _, value in pairs]
             value = values[0] if isinstance(block, dict) else values
             yield KeyState(stage.number, group, pairs[0][0], value, end=end)
+
+
+def _held(held: HeldItems, planned: Stage | None) -> dict[Any, Any]:
+    """The states of a join; without a plan the items of each key, with the number of blocks since they came."""
+    op = None if planned is None else planned.steps[0].operator
+    if planned is not None and isinstance(op, OpKeyedUnordered) and (its := op._joins()) is not None:
+        return held.to_objects(its, planned.takes)
+    keys, states = values_of(held.keys, held.count), dict[Any, list[Any]]()
+    for side in held.sides:
+        for code, age, value in zip(side.codes.tolist(), side.ages.tolist(), side.values.to_pylist(), strict=True):
+            states.setdefault(keys[code], []).append((age, value))
+    return states
 
 
 def _pairs(block: Any) -> Iterator[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tracetypes.compiler.plan.plan import FromSource, Plan, Stage
 from tracetypes.compiler.runtime.blocks import folded_by
 from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState
@@ -84,6 +85,10 @@ def _states(stage: Stage, state: Any) -> dict[Any, Any]:
             return {} if folded is None else state.to_objects(folded.op.combine)[0]
         case OrderedState():
             return state.to_objects()
+        case HeldItems():
+            op = stage.steps[0].operator
+            its = op._joins() if isinstance(op, OpKeyedUnordered) else None
+            return {} if its is None else state.to_objects(its, stage.takes)
         case UnorderedState(states=states_):
             return states_
         case dict():

@@ -10,6 +10,7 @@ import attrs
 
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.runtime.column_states import ColumnState
+from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.ordered_states import OrderedState
 from tracetypes.compiler.runtime.state import StageState, items_waiting
@@ -91,7 +92,7 @@ def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, 
             for at, content in enumerate(state.operators):
                 of_operator = keys_of(content)
                 counts[at] += len(of_operator)
-                columns[at] = columns[at] or isinstance(content, ColumnState | OrderedState)
+                columns[at] = columns[at] or isinstance(content, ColumnState | OrderedState | HeldItems)
                 of_group.update(dict.fromkeys(of_operator))
             distinct += len(of_group)
             some = nsmallest(keys, [*some, *of_group], key=repr)
@@ -110,7 +111,7 @@ def summaries(blobs: Blobs, view: CheckpointView, number: int | None = None, *, 
 def keys_of(state: Any) -> list[Any]:
     """The keys of which an operator has a state."""
     match state:
-        case ColumnState() | OrderedState():
+        case ColumnState() | OrderedState() | HeldItems():
             return values_of(state.keys, state.count)
         case UnorderedState(states=states):
             return list(states)
