@@ -16,7 +16,7 @@ import tracetypes.errors
 from tracetypes.compiler.analysis.identity.libraries import is_library_file
 from tracetypes.compiler.analysis.identity.scopes import Function, parameters_of
 from tracetypes.compiler.analysis.identity.uses import CHANGING_METHODS
-from tracetypes.compiler.tracing.function_source import NoSource, Source, source_of
+from tracetypes.function_source import NoSource, Source, source_of
 
 __all__ = ["Changes"]
 

@@ -20,7 +20,7 @@ from tracetypes.compiler.analysis.identity.machine import reason_against
 from tracetypes.compiler.analysis.identity.scopes import Function, parameters_of
 from tracetypes.compiler.analysis.identity.uses import CHANGING_METHODS, INSIDE, STORED, Use, depth_of_change
 from tracetypes.compiler.analysis.identity.writer import Arguments, Context, Writer
-from tracetypes.compiler.tracing.function_source import NoSource, node_of, source_of
+from tracetypes.function_source import NoSource, node_of, source_of
 from tracetypes.record_classes import is_generated
 from tracetypes.redaction import redact_passwords
 
