@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
-import json
 import re
-from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -16,13 +13,12 @@ import pyarrow.parquet as pq
 from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.columns.batches import END, POSITION
 from tracetypes.compiler.columns.coded_arrays import without_dictionaries
+from tracetypes.compiler.connectors.json_rows import json_lines, plain_values
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
-from tracetypes.plain_data import decimal_text, to_plain
-from tracetypes.records import Float
 
 __all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "plain_cells", "shown_instant"]
 
@@ -216,13 +212,10 @@ class _JsonFile:
     codes = False
 
     def __init__(self, path: str) -> None:
-        self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  it is closed by close()
+        self.file = open(path, "wb")  # noqa: SIM115  it is closed by close()
 
     def write(self, batch: Any) -> None:
-        names = batch.schema.names
-        dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-        columns = [_plain(column) for column in batch.columns]
-        self.file.writelines(dumps(dict(zip(names, row, strict=True))) + "\n" for row in zip(*columns, strict=True))
+        self.file.write(json_lines(batch))
 
     def close(self) -> None:
         self.file.close()
@@ -235,50 +228,16 @@ def _is_trimmed(name: str) -> bool:
 
 def plain_cells(column: Any) -> list[Any]:
     """The values of a column as texts; None where there is none."""
-    cells = _plain(column)
+    cells = plain_values(column)
     if pa.types.is_boolean(column.type):
         return [None if cell is None else "true" if cell else "false" for cell in cells]
     return cells if pa.types.is_string(column.type) else [None if cell is None else str(cell) for cell in cells]
 
 
-def _plain(column: Any) -> list[Any]:
-    """A column as values that JSON can hold, as ``records.to_plain`` has it: a list as long as the column."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return list(pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ").to_pylist())
-    if pa.types.is_date(kind):
-        return [None if day is None else day.isoformat() for day in column.to_pylist()]
-    if pa.types.is_decimal(kind):
-        return _each(column, decimal_text)
-    if pa.types.is_floating(kind):
-        finite = pc.all(pc.is_finite(column)).as_py() is not False
-        return list(column.to_pylist()) if finite else _each(column, lambda x: to_plain(Float(), x))
-    if pa.types.is_binary(kind):
-        return _each(column, lambda data: base64.b64encode(data).decode())
-    if pa.types.is_struct(kind):
-        inner = [(field.name, _plain(child)) for field, child in zip(kind, column.flatten(), strict=True)]
-        there = column.is_valid().to_pylist()
-        return [{name: cells[at] for name, cells in inner} if there[at] else None for at in range(len(column))]
-    if pa.types.is_list(kind):
-        cells = _plain(column.flatten())
-        lengths: Sequence[int | None] = pc.list_value_length(column).to_pylist()
-        values: list[Any] = []
-        start = 0
-        for length in lengths:
-            values.append(None if length is None else cells[start : start + length])
-            start += length or 0
-        return values
-    return list(column.to_pylist())
-
-
 def shown_instant(name: str, micros: int) -> str:
     """The time of a marker as a column of this name in files of text has it. Raises :class:`RunError` ``TT209``."""
-    (text,) = _plain(_as_times(name, pa.array([micros], pa.int64())))
+    (text,) = plain_values(_as_times(name, pa.array([micros], pa.int64())))
     return str(text)
-
-
-def _each(column: Any, change: Callable[[Any], Any]) -> list[Any]:
-    return [None if value is None else change(value) for value in column.to_pylist()]
 
 
 def _without_void(column: Any) -> Any:
