@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from benchmarks import reuse
 from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, counts, dag, opmw, processes, riot, submitted
 from tracetypes.compiler.workspace.classes import classified
 from tracetypes.compiler.workspace.definitions import (
@@ -76,3 +79,22 @@ def test_what_is_left_after_the_drain() -> None:
         running.apply(unmerge(running, name))
     assert not running.operators
     assert not running.components.all()
+
+
+def test_the_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It compares what it has written with what runs. Its times are not looked at."""
+    monkeypatch.chdir(tmp_path)
+    reuse.decide(200, 80)
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert line["operators"] > 100
+    assert line["component"] <= line["operators"]
+    assert not list(tmp_path.iterdir())
+
+
+@needs_opmw
+def test_the_benchmark_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        reuse.main(["--count"])
+    assert stopped.value.code == 0
+    merged = [json.loads(line)["merged"] for line in capsys.readouterr().out.splitlines()]
+    assert merged == [113, 51, 100, 75]
