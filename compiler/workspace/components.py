@@ -14,6 +14,9 @@ __all__ = ["Components"]
 
 N = TypeVar("N", bound=Hashable)
 
+SPARE = 1000
+"""How many labels nobody may have, beside as many as there are nodes."""
+
 
 class Components(Generic[N]):
     """The components of a graph that grows by nodes that read nodes, and shrinks by nodes that nobody reads."""
@@ -56,7 +59,7 @@ class Components(Generic[N]):
             self._neighbours[one].remove(number)
         if len(above) > 1:
             self._stale.add(label)
-        if len(self._parent) > 2 * len(self._label) + 1000:
+        if len(self._parent) > 2 * len(self._label) + SPARE:
             self._forget()
 
     def of(self, node: N) -> int:
