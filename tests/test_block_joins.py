@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.over_columns import Plans, answers_differ, plans_of
 from tests.strategies import some
+from tests.test_chosen_blocks import READINGS, Reading
 from tests.test_latest_join import QUOTES, TRADES, Quote, Trade
 from tracetypes import Dataflow, Item, Stream, U, every, interpret_rows
 from tracetypes import stdlib as ts
@@ -114,6 +115,39 @@ def test_tame_items_never_go_back_to_objects(
     expected = interpret_rows(checked, rows)[0]["out"]
     assert simulate(one, rows, seed=3, steps=3).trace == expected
     assert columns["emitted"] == sum(isinstance(one, Item) for one in expected.items)
+
+
+@cache
+def of_all_kinds(join: str) -> Plans:
+    """Values of every kind on the right, and values that may be None by themselves on the left."""
+    flow, markers = Dataflow("kinds"), every(seconds=5, time=lambda r: r.ts, delay=3)
+    left = flow.source("left", U[str, Reading], key=lambda r: r.key, markers=markers)
+    right = flow.source("right", U[str, Reading], key=lambda r: r.key, markers=markers)
+    kind: Any = int | None
+    optional: Any = left.through(ts.map_values(lambda r: None if r.n == 7 else r.n, to=kind))
+    flow.sink("out", JOINS[join](optional, right, "full"))
+    return plans_of(flow)
+
+
+@pytest.mark.parametrize("join", ["tumbling", "near blocks"])
+def test_values_of_all_kinds(join: str, columns: Counter[str]) -> None:
+    plans = of_all_kinds(join)
+    assert joins_of(plans[1].stages[-1]) is not None
+
+    @settings(deadline=None, max_examples=some(4))
+    @given(st.lists(READINGS, max_size=15), st.lists(READINGS, min_size=5, max_size=15), st.integers(0, 1000))
+    def one_run(left: list[Any], right: list[Any], seed: int) -> None:
+        assert answers_differ(plans, {"left": left, "right": right}, seed, changing=seed % 2 == 0) is None
+
+    one_run()
+    assert columns["emitted"]
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+def test_many_windows_are_taken_some_at_a_time(how: str, columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_join, "TOGETHER", 10)
+    assert answers_differ(compiled("at each marker", how), tame(60), 1, changing=False) is None
+    assert columns["emitted"]
 
 
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,9 @@ __all__ = ["JoinItems", "Joined", "SideItems", "joined"]
 MANY: Final = 2
 """So many times as many rows as there are items are many."""
 
+TOGETHER: Final = 1 << 23
+"""Items of windows, each once for each of its windows, that are joined at a time."""
+
 LARGEST: Final = 1 << 62
 """The largest number of a key and block."""
 
@@ -124,7 +127,8 @@ def joined(join: TracedBlockJoin, items: JoinItems) -> tuple[list[Joined], tuple
     values = (from_arrow(schema, side.values) for schema, side in zip(join.values, items.sides, strict=True))
     left, right = (Side(side, value, low, width) for side, value in zip(items.sides, values, strict=True))
     emitted = _of_windows(join, items, left, right) if join.windows else _of_waiting(join, items, left, right)
-    return [one for one in emitted if len(one)], (_as_they_came(left), _as_they_came(right))
+    some = [one for one in emitted if len(one)]
+    return some, (items.left.paired, items.right.paired) if join.windows else (_as_they_came(left), _as_they_came(right))
 
 
 def _as_they_came(side: Side) -> Any:
@@ -137,6 +141,14 @@ def _as_they_came(side: Side) -> Any:
 
 
 def _of_windows(join: TracedBlockJoin, items: JoinItems, left: Side, right: Side) -> Iterator[Joined]:
+    """Of some windows at a time: each has a row for each of its items."""
+    rows = sum(int(_counts(join, items, side)[1].sum()) for side in (left, right)) if join.reach else 0
+    for ends in np.array_split(items.ends, 1 + rows // TOGETHER):
+        if len(ends):
+            yield from _of_some_windows(join, attrs.evolve(items, ends=ends), left, right)
+
+
+def _of_some_windows(join: TracedBlockJoin, items: JoinItems, left: Side, right: Side) -> Iterator[Joined]:
     rows, at = _in_windows(join, items, left)
     starts, counts = right.between(left.codes[rows], at - join.reach, at)
     if join.alone:
@@ -157,11 +169,18 @@ def _of_windows(join: TracedBlockJoin, items: JoinItems, left: Side, right: Side
 
 def _in_windows(join: TracedBlockJoin, items: JoinItems, side: Side) -> tuple[Any, Any]:
     """The items of a side, once for each window that they are in, and the last block of that (both int64)."""
-    first = np.searchsorted(items.ends, np.maximum(side.blocks, 1))
-    counts = np.searchsorted(items.ends, side.blocks + join.reach, "right") - first
+    if not join.reach and len(items.ends) == items.last:
+        return np.arange(len(side)), side.blocks
+    first, counts = _counts(join, items, side)
     if (counts == 1).all():
         return np.arange(len(side)), items.ends[first]
     return np.repeat(np.arange(len(side)), counts), items.ends[ranges(first, counts)]
+
+
+def _counts(join: TracedBlockJoin, items: JoinItems, side: Side) -> tuple[Any, Any]:
+    """The first window that each item of a side is in, and in how many it is (int64)."""
+    first = np.searchsorted(items.ends, np.maximum(side.blocks, 1))
+    return first, np.searchsorted(items.ends, side.blocks + join.reach, "right") - first
 
 
 # ---------------------------------------------------------------------------------------------- items that wait
