@@ -17,8 +17,9 @@ from typing import Any, Final
 import attrs
 
 from tracetypes.compiler.analysis.identity.description import Description, Reads, Unidentified
-from tracetypes.compiler.analysis.identity.functions import is_library_function
+from tracetypes.compiler.analysis.identity.functions import is_library_function, uses_of
 from tracetypes.compiler.analysis.identity.libraries import class_library
+from tracetypes.compiler.analysis.identity.uses import depth_of_change
 from tracetypes.compiler.analysis.identity.writer import Context, Writer
 from tracetypes.record_classes import fields_of, is_generated
 from tracetypes.redaction import hidden_fields
@@ -78,6 +79,8 @@ def describe_class(cls: type[Any], context: Context) -> Description:
     known = {name for base in library_bases for name in vars(base)}
     always = frozenset(name for name in members if name in known or (name.startswith("__") and name.endswith("__")))
     match_args = vars(cls).get("__match_args__", ())
+    values = {name: one.parts[0] for name, one in members.items() if one.how == "value"}
+    constants = {name: one for name, one in values.items() if not callable(one) and not hasattr(type(one), "__get__")}
     writer.reads |= Reads(frozenset(one for one in match_args if isinstance(one, str)) - set(fields_of(cls) or ()))
     return writer.description(
         members=members,
@@ -85,11 +88,28 @@ def describe_class(cls: type[Any], context: Context) -> Description:
         class_name=cls.__qualname__,
         name=cls.__module__,
         docs=str(cls.__doc__),
+        constants=constants | _shared_values(cls),
     )
 
 
+def _shared_values(cls: Any) -> dict[str, Any]:
+    """Values that all instances share: defaults of fields, values of enums."""
+    if issubclass(cls, enum.Enum):
+        return dict.fromkeys(("value", "_value_"), tuple(member._value_ for member in cls))
+    if attrs.has(cls):
+        given = {a.name: a.default for a in attrs.fields(cls)}
+    elif dataclasses.is_dataclass(cls):
+        given = {f.name: f.default for f in dataclasses.fields(cls)}
+    else:
+        given = dict(getattr(cls, "_field_defaults", {}))
+    # A number is copied into each instance; a list is not.
+    return {name: value for name, value in given.items() if depth_of_change(value)}
+
+
 def _type_arguments(cls: type[Any], writer: Writer, library_bases: list[type[Any]]) -> None:
-    """What a class says of the types of its bases: those of the keys and states of an operator."""
+    """What a class says of types: its parameters, and those of the keys and states of an operator."""
+    if parameters := getattr(cls, "__parameters__", ()):
+        writer.named("parameters", tuple(parameters))
     if any(issubclass(base, SelfDescribing) for base in library_bases):
         for base in vars(cls).get("__orig_bases__", ()):
             writer.named("types", base)
@@ -103,6 +123,8 @@ def _fields(cls: type[Any], writer: Writer) -> None:
         for option in _ATTRS_OPTIONS:
             writer.named(option, getattr(props, option, None))
         writer.out.append(f" {getattr(getattr(props, 'hashability', None), 'name', None)}")
+        if callable(hook := getattr(props, "on_setattr_hook", None)):
+            writer.named("set", hook)
         hidden, hints = hidden_fields(cls), _hints(cls)
         for a in attrs.fields(cls):
             options = (a.alias, a.init, a.repr is not False, a.hash, a.kw_only, a.order, a.eq)
@@ -117,7 +139,7 @@ def _fields(cls: type[Any], writer: Writer) -> None:
             if a.metadata:
                 writer.named("metadata", dict(a.metadata))
             if isinstance(a.default, attrs.Factory):  # type: ignore[arg-type]
-                writer.named("factory", a.default.factory)
+                writer.named(f"factory {a.default.takes_self}", a.default.factory)
             elif a.default is not attrs.NOTHING:
                 _default(a.default, a.name in hidden, writer)
     elif dataclasses.is_dataclass(cls):
@@ -126,8 +148,10 @@ def _fields(cls: type[Any], writer: Writer) -> None:
         for option in _DATACLASS_OPTIONS:
             writer.named(option, getattr(params, option))
         hints = _hints(cls)
-        for f in dataclasses.fields(cls):
-            writer.out.append(f" field {f.name} {f.init} {f.repr} {f.hash} {f.compare} {f.kw_only}")
+        # All of them: one that only the constructor takes has its default here.
+        every: dict[str, Any] = cls.__dataclass_fields__
+        for f in every.values():
+            writer.out.append(f" field {f.name} {f.init} {f.repr} {f.hash} {f.compare} {f.kw_only} {f._field_type.name}")
             _field_type(f.name, f.type, hints, writer)
             if f.metadata:
                 writer.named("metadata", dict(f.metadata))
@@ -180,7 +204,8 @@ def _enum(cls: Any, writer: Writer) -> Iterator[tuple[str, Member]]:
         writer.named(member.name, member._value_)
     for name, value in vars(cls).items():
         bound = isinstance(value, types.FunctionType | property | staticmethod | classmethod)
-        if bound and name not in {*cls.__members__, *_SKIPPED} and not is_library_function(value):
+        own = not is_library_function(value) if bound else not (name.startswith("_") and name.endswith("_"))
+        if own and name not in {*cls.__members__, *_SKIPPED}:
             yield _unmangled(cls, name), _member(value)
 
 
@@ -237,6 +262,8 @@ def describe_member(member: Member, context: Context) -> Description:
     """A member of a class."""
     writer = Writer(context)
     writer.out.append(member.how)
+    if member.how == "classmethod" and (uses := uses_of(member.parts[0], context)) is not None and uses.sets:
+        raise Unidentified(f"{member.parts[0].__qualname__} assigns {min(uses.sets)} of a class")
     for one in member.parts:
         writer.named("", one)
     return writer.description()

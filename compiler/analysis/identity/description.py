@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, final
 
 import attrs
 
-__all__ = ["NOTHING", "SCALARS", "Description", "Hide", "Reads", "Unidentified", "described_inline"]
+__all__ = ["NOTHING", "SCALARS", "Description", "Hide", "Reads", "Unidentified", "refuse"]
 
 Hide: TypeAlias = Callable[[str], str]
 """A keyed hash for secrets."""
@@ -20,6 +19,12 @@ SCALARS: Final = (bool, int, float, complex, str, bytes, types.NoneType, types.E
 
 class Unidentified(Exception):
     """Nothing can say whether another object is the same. The text says why, in words for users."""
+
+
+def refuse(reason: str | None) -> None:
+    """Raise :class:`Unidentified` if there is a reason."""
+    if reason is not None:
+        raise Unidentified(reason)
 
 
 @final
@@ -56,7 +61,9 @@ class Description:
     """An object. ``text`` has an ``@`` for each of the ``parts``, which are objects with descriptions of their own.
 
     ``members``: what counts only if code reads an attribute of that name; ``always``: the names of those that count in any
-    case. ``class_name``, ``name`` and ``docs`` count only if code looks at them."""
+    case. ``class_name``, ``name`` and ``docs`` count only if code looks at them. ``constants``: values that a class holds by
+    name. ``uses``: after how many steps something inside of an attribute of that name goes on (:mod:`.uses`), whosever it is;
+    ``assigned``: names of attributes that are assigned, but for those of the first parameter."""
 
     text: str
     parts: tuple[Any, ...] = ()
@@ -66,8 +73,6 @@ class Description:
     class_name: str = ""
     name: str = ""
     docs: str = ""
-
-
-def described_inline(value: Any) -> bool:
-    """Whether a value has no description of its own, because no code should look at which of several equal ones it is."""
-    return type(value) in (*SCALARS, tuple, frozenset, types.MethodType, types.GenericAlias, types.UnionType, functools.partial)
+    constants: Mapping[str, Any] = attrs.field(factory=dict)
+    uses: Mapping[str, int] = attrs.field(factory=dict)
+    assigned: frozenset[str] = frozenset()

@@ -10,9 +10,9 @@ from typing import Any, Final, final
 
 import attrs
 
-from tracetypes.compiler.analysis.identity.description import NOTHING, Reads, Unidentified
+from tracetypes.compiler.analysis.identity.description import NOTHING, Reads, Unidentified, refuse
 from tracetypes.compiler.analysis.identity.libraries import library
-from tracetypes.compiler.analysis.identity.machine import PURE_BUILTINS, PURE_MODULES, SHOWING, reason_against
+from tracetypes.compiler.analysis.identity.machine import SHOWING, is_pure, reason_against
 from tracetypes.compiler.analysis.identity.scopes import Comprehension, Function, Scope, Scopes, Variable, parameters_of
 from tracetypes.compiler.analysis.identity.uses import (
     CHANGING_METHODS,
@@ -22,6 +22,7 @@ from tracetypes.compiler.analysis.identity.uses import (
     READING_METHODS,
     STORED,
     Use,
+    steps_of_method,
 )
 
 __all__ = ["ExpressionText", "Outside"]
@@ -55,7 +56,13 @@ class ExpressionText(ABC):
     ``of_first``: with attributes of its first parameter."""
 
     def __init__(
-        self, function: Function, out: list[str], write: Callable[[Outside], None], outside: Callable[[str, bool], Outside]
+        self,
+        function: Function,
+        out: list[str],
+        write: Callable[[Outside], None],
+        outside: Callable[[str, bool], Outside],
+        *,
+        is_method: bool,
     ) -> None:
         self.out, self.write, self.outside = out, write, outside
         self.scopes = Scopes(function)
@@ -65,10 +72,13 @@ class ExpressionText(ABC):
         self.own: dict[str, Use] = {one.arg: Use() for one in parameters_of(function)}
         self.of_first: dict[str, Use] = {}
         self.first_alone = Use()
+        self.of_any: dict[str, int] = {}
+        self.assigned: set[str] = set()
         self.sets: set[str] = set()
         """Attributes of the first parameter that it assigns."""
         positional = [*function.args.posonlyargs, *function.args.args]
         self.first = self.root.bound[positional[0].arg] if positional else None
+        self.is_method = is_method
         self.in_constructor = getattr(function, "name", "") in ("__init__", "__new__", "__post_init__", "__attrs_post_init__")
         self._numbers: dict[Variable, int] = {}
 
@@ -101,12 +111,12 @@ class ExpressionText(ABC):
                 self.out.append("*")
                 self.target(value, scope)
             case ast.Attribute(value=value, attr=attr):
-                if isinstance(value, ast.Name) and self.is_first(value, scope):
+                if isinstance(value, ast.Name) and self.is_first(value, scope) and self.is_method:
                     self.sets.add(attr)
-                elif any(isinstance(one, ast.Attribute) and one.attr == "__class__" for one in ast.walk(value)) or any(
-                    isinstance(one, ast.Name) and one.id == "type" for one in ast.walk(value)
-                ):
+                elif _names_a_class(value):
                     raise Unidentified(f"assigns {attr} of a class")
+                else:
+                    self.assigned.add(attr)
                 self.out.append(f"(Attribute {attr} ")
                 self.value(value, scope, STORED)
                 self.out.append(")")
@@ -138,6 +148,7 @@ class ExpressionText(ABC):
                 self.comprehension(node, scope)
             case ast.Attribute(value=value, attr=attr):
                 self.attribute(attr)
+                self.of_any[attr] = min(use, self.of_any.get(attr, KEPT))
                 self.out.append(f"(Attribute {attr} ")
                 if isinstance(value, ast.Name) and self.is_first(value, scope):
                     self.of_first.setdefault(attr, Use()).add(use, method=method)
@@ -222,7 +233,7 @@ class ExpressionText(ABC):
         """A call: of a function whose arguments it only reads, of a method, or of anything."""
         self.out.append("(Call ")
         called = self.from_outside(node.func, scope)
-        known = called is not None and _is_pure(called.value)
+        known = called is not None and is_pure(called.value)
         if called is not None and called.value is getattr:
             dynamic = len(node.args) < 2 or not isinstance(node.args[1], ast.Constant)
             self.reads |= Reads(everything=dynamic, names=dynamic)
@@ -241,7 +252,7 @@ class ExpressionText(ABC):
                     steps = KEPT  # a function of a class: object.__setattr__, list.sort
                     known = False
             else:
-                steps = _result(attr, use)
+                steps = steps_of_method(attr, use)
             self.attribute(attr)
             self.out.append(f"(Attribute {attr} ")
             value = node.func.value
@@ -331,7 +342,11 @@ class ExpressionText(ABC):
     def from_outside(self, node: ast.expr, scope: Scope) -> Outside | None:
         """What a name means that is not the function's own, or an attribute of a module. None for any other expression."""
         if isinstance(node, ast.Name):
-            return None if scope.variable(node.id) is not None else self.outside(node.id, scope.is_global(node.id))
+            if scope.variable(node.id) is not None:
+                return None
+            if node.id.startswith("__") and not node.id.endswith("__"):
+                raise Unidentified(f"reads {node.id}, which has another name inside of a class")
+            return self.outside(node.id, scope.is_global(node.id))
         if isinstance(node, ast.Attribute):
             of = self.from_outside(node.value, scope)
             if of is None or not isinstance(of.value, types.ModuleType):
@@ -373,10 +388,12 @@ class ExpressionText(ABC):
         self.out.append(" ")
 
 
-def refuse(reason: str | None) -> None:
-    """Raise :class:`Unidentified` if there is a reason."""
-    if reason is not None:
-        raise Unidentified(reason)
+def _names_a_class(node: ast.expr) -> bool:
+    """Whether an expression may be the class of something."""
+    return any(
+        (isinstance(one, ast.Attribute) and one.attr == "__class__") or (isinstance(one, ast.Name) and one.id == "type")
+        for one in ast.walk(node)
+    )
 
 
 def _is_root(node: ast.expr) -> bool:
@@ -384,23 +401,3 @@ def _is_root(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
-
-
-def _result(method: str, use: int) -> int:
-    """How far inside of an object that lies which goes on, where a method that only reads is called. A method that is not known
-    gets the object itself."""
-    if method not in READING_METHODS:
-        return ESCAPES
-    if method in ("index", "count"):
-        return KEPT
-    return min(use + 1, KEPT) if method == "get" else max(use, INSIDE)
-
-
-def _is_pure(value: Any) -> bool:
-    """Whether a function only reads its arguments, and returns at most what is in them."""
-    if any(value is one for one in PURE_BUILTINS):
-        return True
-    name = getattr(value, "__name__", "")
-    return getattr(value, "__module__", None) in PURE_MODULES and not name.startswith((
-        "insort", "heapify", "heappush", "heappop",
-    ))

@@ -15,7 +15,13 @@ import attrs
 from tracetypes.compiler.analysis.identity.code_text import CodeText
 from tracetypes.compiler.analysis.identity.description import Description, Unidentified
 from tracetypes.compiler.analysis.identity.expression_text import Outside
-from tracetypes.compiler.analysis.identity.libraries import class_library, is_library_file, library, module_library
+from tracetypes.compiler.analysis.identity.libraries import (
+    class_library,
+    is_library_file,
+    library,
+    module_library,
+    named,
+)
 from tracetypes.compiler.analysis.identity.machine import reason_against
 from tracetypes.compiler.analysis.identity.scopes import Function, parameters_of
 from tracetypes.compiler.analysis.identity.uses import CHANGING_METHODS, INSIDE, STORED, Use, depth_of_change
@@ -51,9 +57,11 @@ def describe_function(function: types.FunctionType, context: Context) -> Descrip
     if found is None and is_generated(function):
         raise Unidentified(f"{_name(function)} is generated code")
     if found is not None:
-        writer.library_object(found, module, function.__code__.co_qualname)
-        # One that a function of the library has made: a decorator's.
-        if "<locals>" in function.__code__.co_qualname:
+        qualname = function.__code__.co_qualname
+        writer.library_object(found, module, qualname)
+        # One that the library has made while it ran, as a decorator does, or a lambda.
+        if getattr(named(module, qualname), "__code__", None) is not function.__code__:
+            writer.out.append(f" at {_place(function.__code__)}")
             for cell in function.__closure__ or ():
                 writer.named("cell", _content(cell, "a variable"))
             for one in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
@@ -66,6 +74,15 @@ def describe_function(function: types.FunctionType, context: Context) -> Descrip
         raise Unidentified(text if text.startswith("the ") else f"the function {_name(function)} {text}") from None
     except RecursionError:
         raise Unidentified(f"the function {_name(function)} is nested too deeply") from None
+
+
+def _place(code: types.CodeType) -> tuple[int, int]:
+    """The line and column where code begins."""
+    columns = [column for line, _, column, _ in code.co_positions() if line == code.co_firstlineno and column]
+    lines = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column]
+    if not lines:
+        raise Unidentified(f"{code.co_qualname} has no known place in its source")
+    return (code.co_firstlineno, min(columns)) if columns else min(lines)
 
 
 def _name(function: types.FunctionType) -> str:
@@ -112,7 +129,8 @@ def _author_function(function: types.FunctionType, writer: Writer, context: Cont
         else:
             writer.value(found.value)
 
-    text = CodeText(node, writer.out, write, outside)
+    above = function.__qualname__.rpartition(".")[0]
+    text = CodeText(node, writer.out, write, outside, is_method=above != "" and not above.endswith("<locals>"))
     if text.scopes.assigned_outside:
         raise Unidentified(f"changes {min(text.scopes.assigned_outside)}, which lies outside of it")
     kind = "generator" if code.co_flags & inspect.CO_GENERATOR else "function"
@@ -123,6 +141,8 @@ def _author_function(function: types.FunctionType, writer: Writer, context: Cont
     writer.reads |= text.reads
     if "__class__" in cells:
         writer.named("class", _content(cells["__class__"], "__class__"))
+    if vars(function) and (by := context.changes.changes(function)) is not None:
+        raise Unidentified(f"is changed by {by}")
     for name, one in sorted(vars(function).items()):
         if name not in ("__wrapped__", "__isabstractmethod__"):
             writer.named(f".{name}", one)
@@ -131,7 +151,10 @@ def _author_function(function: types.FunctionType, writer: Writer, context: Cont
     )
     _refuse_changes(function, node, text)
     return writer.description(
-        name=f"{function.__module__}.{function.__qualname__} {text.inner_names}", docs=f"{function.__doc__} {text.inner_docs}"
+        name=f"{function.__module__}.{function.__qualname__} {text.inner_names}",
+        docs=f"{function.__doc__} {text.inner_docs}",
+        uses=text.of_any,
+        assigned=frozenset(text.assigned),
     )
 
 

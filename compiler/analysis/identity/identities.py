@@ -91,6 +91,8 @@ class _Identifier:
             text, reads = self.reach.hash_of(writer.description())
         except Unidentified as error:
             return Unique(str(error))
+        except Exception as error:  # of the author's own code, or nested too deeply
+            return Unique(f"it cannot be looked at: {type(error).__name__}: {error}")
         if isinstance(node, Gate) and "outside" in reads.attributes:
             return Unique("its bound looks at the machine")
         return Digest(text)

@@ -5,20 +5,30 @@ from __future__ import annotations
 import builtins
 from typing import Any, Final
 
-__all__ = ["LOOK_AT_VALUES", "PURE_BUILTINS", "PURE_MODULES", "SHOWING", "reason_against"]
+__all__ = ["LOOK_AT_VALUES", "PURE_BUILTINS", "PURE_MODULES", "SHARING_ARRAYS", "SHOWING", "is_pure", "reason_against"]
 
 PURE_BUILTINS: Final[frozenset[Any]] = frozenset(
     getattr(builtins, name)
     for name in [
         "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate", "filter",
-        "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len",
+        "float", "format", "frozenset", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len",
         "list", "map", "max", "min", "oct", "ord", "pow", "print", "range", "repr", "reversed", "round", "set", "slice",
         "sorted", "str", "sum", "tuple", "type", "zip",
     ]
 )
 """They change no argument, and return at most what is in it."""
 
-PURE_MODULES: Final = frozenset(["math", "cmath", "statistics", "bisect", "_bisect", "itertools", "heapq", "_heapq", "copy"])
+PURE_MODULES: Final = frozenset(
+    ["math", "cmath", "statistics", "bisect", "_bisect", "itertools", "heapq", "_heapq", "copy", "numpy"]
+)
+
+SHARING_ARRAYS: Final = frozenset(
+    [
+        "asarray", "asanyarray", "reshape", "ravel", "transpose", "squeeze", "atleast_1d", "atleast_2d", "broadcast_to", "copyto",
+        "put", "place", "putmask", "fill_diagonal", "frombuffer", "swapaxes", "moveaxis", "expand_dims", "split", "array_split",
+    ]
+)
+"""Functions of numpy that change an array, or return one with the same numbers in memory."""
 
 SHOWING: Final[frozenset[Any]] = frozenset([str, repr, ascii, format, print])
 """They turn an object into a text, which may have the name of its class in it."""
@@ -50,6 +60,7 @@ _MODULES: Final = frozenset(
 _FUNCTIONS: Final = frozenset(
     [
         *(("datetime", name) for name in ("now", "utcnow", "today")),
+        ("typing", "get_type_hints"),
         *(("uuid", name) for name in ("uuid1", "uuid4", "getnode")),
         ("decimal", "getcontext"),
         ("_decimal", "getcontext"),
@@ -66,3 +77,12 @@ def reason_against(module: str, name: str) -> str | None:
     if top in _MODULES or module in _MODULES or (module, name) in _FUNCTIONS:
         return f"uses {module}{'.' + name if name else ''}, which depends on the machine or has effects"
     return None
+
+
+def is_pure(value: Any) -> bool:
+    """Whether a function only reads its arguments, and returns at most what is in them."""
+    if any(value is one for one in PURE_BUILTINS):
+        return True
+    name = getattr(value, "__name__", "")
+    changing = name.startswith(("insort", "heapify", "heappush", "heappop")) or name in SHARING_ARRAYS
+    return getattr(value, "__module__", None) in PURE_MODULES and not changing

@@ -22,6 +22,7 @@ from tracetypes.compiler.analysis.identity.functions import (
     describe_function,
 )
 from tracetypes.compiler.analysis.identity.instances import describe_container, describe_instance
+from tracetypes.compiler.analysis.identity.uses import ESCAPES, KEPT, depth_of_change
 from tracetypes.compiler.analysis.identity.writer import Arguments, Context, Writer
 
 __all__ = ["Reach"]
@@ -103,6 +104,7 @@ class Reach:
             for place, name in more:
                 hasher.update(f"member {place} {name} {len(order)}\n".encode())
                 order.append(self.describe(order[place].members[name]))
+        _refuse_changes(order)
         hasher.update("\n".join(_looked_at(order, others)).encode("utf-8", "backslashreplace"))
         return hasher.hexdigest(), Reads(frozenset(attributes), *_flags(others))
 
@@ -129,6 +131,25 @@ def _demanded(
                 more.append((place, name))
     done.update(more)
     return sorted(more)
+
+
+def _refuse_changes(order: list[Description]) -> None:
+    """Refuse classes whose values, which all instances share, code may change."""
+    classes = [one for one in order if one.constants]
+    if not classes:
+        return
+    assigned = {name for one in order for name in one.assigned}
+    for one in classes:
+        for name in one.constants.keys() & one.members.keys() & assigned:
+            raise Unidentified(f"code assigns {name}, which a class has for all its instances")
+    least: dict[str, int] = {}
+    for one in order:
+        for name, use in one.uses.items():
+            least[name] = min(use, least.get(name, KEPT))
+    for one in classes:
+        for name, value in one.constants.items():
+            if depth_of_change(value) > max(least.get(name, KEPT), ESCAPES):  # of a number it is 0
+                raise Unidentified(f"code does more than read with {name}, which a class has for all its instances")
 
 
 def _looked_at(order: list[Description], reads: Reads) -> list[str]:

@@ -20,7 +20,7 @@ from tracetypes.redaction import names_of
 
 __all__ = [
     "CHANGING_METHODS", "ESCAPES", "INSIDE", "KEPT", "READING_METHODS", "STORED", "Use", "depth_of_change", "is_frozen",
-    "values_in",
+    "steps_of_method", "values_in",
 ]
 
 STORED: Final = -1
@@ -35,7 +35,8 @@ KEPT: Final = 99
 READING_METHODS: Final = frozenset(
     [
         "get", "items", "keys", "values", "copy", "index", "count", "union", "difference", "intersection",
-        "symmetric_difference", "issubset", "issuperset", "isdisjoint",
+        "symmetric_difference", "issubset", "issuperset", "isdisjoint", "sum", "mean", "std", "var", "min", "max",
+        "argmin", "argmax", "any", "all", "dot", "tolist", "item", "astype", "searchsorted", "cumsum", "prod", "round",
     ]
 )
 CHANGING_METHODS: Final = frozenset(
@@ -70,7 +71,7 @@ class Use:
         if self.least == STORED:
             return True
         depth = depth_of_change(value)
-        return depth > self.least or (self.method and depth > 0 and isinstance(value, _CONTAINERS))
+        return depth > self.least or (self.method and depth > 0 and class_library(type(value)) is not None)
 
 
 def is_frozen(cls: Any) -> bool:
@@ -110,7 +111,7 @@ def depth_of_change(value: Any, deepest: int = _DEEPEST) -> int:
         | types.UnionType,
     ):
         return 0
-    if deepest == 0:
+    if deepest == 0 or (cls.__module__, cls.__qualname__) == ("numpy", "ndarray"):
         return 1
     if isinstance(value, list | tuple | set | frozenset | Mapping):
         within: list[Iterable[Any]] = [value.keys(), value.values()] if isinstance(value, Mapping) else [value]
@@ -122,3 +123,13 @@ def depth_of_change(value: Any, deepest: int = _DEEPEST) -> int:
     inner = 0 if plain else max((depth_of_change(one, deepest - 1) for one in values_in(value) or ()), default=0)
     changes = isinstance(value, _CONTAINERS) or (class_library(cls) is None and not is_frozen(cls))
     return inner + 1 if inner or changes else 0
+
+
+def steps_of_method(method: str, use: int) -> int:
+    """How far inside of an object that lies which goes on, where a method that only reads is called. A method that is not known
+    gets the object itself."""
+    if method not in READING_METHODS:
+        return ESCAPES
+    if method in ("index", "count"):
+        return KEPT
+    return min(use + 1, KEPT) if method == "get" else max(use, INSIDE)

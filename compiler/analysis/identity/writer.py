@@ -145,6 +145,8 @@ class Writer:
     def type(self, annotation: Any) -> None:
         """A type as its author declared it."""
         origin, args = get_origin(annotation), get_args(annotation)
+        if origin is annotation:  # Generic says so of itself
+            origin = None
         if annotation is None or annotation is types.NoneType:
             self.out.append("None ")
         elif isinstance(annotation, str):
