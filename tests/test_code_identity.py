@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,24 @@ def test_functions_of_python_count_by_its_version(monkeypatch: pytest.MonkeyPatc
         assert identity(own) == before_own
     finally:
         libraries.library.cache_clear()
+
+
+def test_two_lambdas_of_a_library_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tracetypes.compiler.analysis.identity import functions
+
+    monkeypatch.setattr(functions, "library", lambda module, file: "made 1.0")
+    text = "def make(k):\n    return lambda n: n + k\nf = lambda n: 1\ng = lambda n: 2\nh, i, j = make(1), make(1), make(2)"
+    f, g, h, i, j = (identity(text, name) for name in "fghij")
+    assert f == identity(text, "f") != g
+    assert h == i != j
+
+
+def test_cells_of_a_notebook_are_one_module() -> None:
+    with modules(first_cell="N = 0\ndef f(n):\n    return N", second_cell="def bump():\n    global N\n    N += 1") as made:
+        first, second = vars(made["first_cell"]), vars(made["second_cell"])
+        first["bump"] = types.FunctionType(second["bump"].__code__, first)
+        with pytest.raises(Unidentified, match=re.escape("the function f reads the global N, which bump() changes")):
+            Reach(None).digest(first["f"])
 
 
 def test_secrets_enter_by_a_keyed_hash() -> None:

@@ -139,17 +139,20 @@ def test_how_often_a_merge_reads_a_parent_counts() -> None:
 def test_a_merge_tells_apart_records_of_equal_fields() -> None:
     """Whoever counts the items of one of two classes must get those of the same parent."""
 
-    def flow_with(order: bool, counted: type[Any]) -> str:
+    def flow_with(order: bool, counted: type[Any], swapped: bool = False) -> str:
         def build(flow: Any, a: Any, b: Any) -> Any:
-            cats = a.through(map(number_of(Cat), to=tuple[Cat, int]))
-            dogs = b.through(map(number_of(Dog), to=tuple[Dog, int]))
+            first, second = (b, a) if swapped else (a, b)
+            cats = first.through(map(number_of(Cat), to=tuple[Cat, int]))
+            dogs = second.through(map(number_of(Dog), to=tuple[Dog, int]))
             both = merge(cats, dogs) if order else merge(dogs, cats)
             return both.through(filter(lambda key, n: isinstance(key, counted)))
 
         return digest(build)
 
+    assert flow_with(True, Cat) == flow_with(True, Cat)
     assert flow_with(True, Cat) != flow_with(False, Dog)
     assert flow_with(True, Cat) != flow_with(True, Dog)
+    assert flow_with(True, Cat) != flow_with(True, Cat, swapped=True)
 
 
 def test_parallelism_names_and_lines_do_not_count() -> None:
@@ -386,7 +389,12 @@ def test_secrets_of_operators_need_a_key() -> None:
     assert unique(lambda flow, a, b: a.through(Signed("x"))) == "holds a secret, and there is no key to compare it with"
 
 
-def test_ten_thousand_operators_share_what_is_known_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_library_hides_and_computes_is_no_secret() -> None:
+    greatest: Any = tumbling(stdlib.max(lambda row: row.n, to=int), size=60)
+    assert digest(lambda flow, a, b: a.through(greatest))
+
+
+def test_operators_share_what_is_known_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each function is described once."""
     described: list[object] = []
 

@@ -94,6 +94,11 @@ def test_names_that_code_reads_count(maker: str, use: str) -> None:
         "def f(n):\n    return str(type({name}(1)))",
         "def f(n):\n    return str({name})",
         "def f(n):\n    return f'{{{name}}}'",
+        "def f(n):\n    return str({name}.__mro__)",
+        "def f(n, to={name}):\n    return str(to)",
+        "T = ({name},)\ndef f(n):\n    return str(T[0])",
+        "T = {{1: {name}}}\ndef f(n):\n    return str(T[1])",
+        "import attrs\n@attrs.frozen\nclass C:\n    to: type\nX = C({name})\ndef f(n):\n    return str(X.to)",
     ],
 )
 def test_names_of_modules_that_code_reads_count(use: str) -> None:
@@ -140,6 +145,15 @@ def test_what_attrs_is_told_of_a_field_counts(what: str) -> None:
     use = "def f(n):\n    return {name}"
     one, other = (record("attrs", fields, before=check.format(n), use=use) for n in (3, 4))
     assert identity(one) == identity(one)
+    assert identity(one) != identity(other)
+
+
+@pytest.mark.parametrize(
+    "option", ["kw_only=True", "eq=False", "order=False", "hash=False", "alias='c'", "init=False", "repr=False"]
+)
+def test_options_of_fields_count(option: str) -> None:
+    use = "def f(n):\n    return {name}"
+    one, other = (record("attrs", f"    a: int = attrs.field(default=None{more})\n", use=use) for more in ("", f", {option}"))
     assert identity(one) != identity(other)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, final
@@ -18,7 +19,7 @@ from tracetypes.compiler.analysis.identity.scopes import Function, parameters_of
 from tracetypes.compiler.analysis.identity.uses import CHANGING_METHODS
 from tracetypes.function_source import NoSource, Source, source_of
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "files_of"]
 
 _OURS: Final = str(Path(tracetypes.errors.__file__).parent) + os.sep
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -41,10 +42,18 @@ class Changes:
     def __init__(self) -> None:
         self._files: dict[str, _Changed] = {}
         self._owners = dict[int, list[tuple[str, str]]]()
+        self._of_namespace: dict[int, tuple[dict[str, Any], tuple[str, ...]]] = {}
 
-    def assigns(self, file: str | None, name: str) -> str | None:
-        """The function that assigns a global of a file; None if there is none."""
-        return None if file is None else self._of(file).assigned.get(name)
+    def files(self, namespace: dict[str, Any]) -> tuple[str, ...]:
+        """The files of a namespace."""
+        known = self._of_namespace.get(id(namespace))
+        if known is None:
+            known = self._of_namespace[id(namespace)] = namespace, files_of(namespace)
+        return known[1]
+
+    def assigns(self, files: Iterable[str], name: str) -> str | None:
+        """The function that assigns a global of some files; None if there is none."""
+        return next((by for file in files if (by := self._of(file).assigned.get(name)) is not None), None)
 
     def changes(self, value: Any) -> str | None:
         """The function that changes an object, as far as the modules show that hold it; None if there is none."""
@@ -62,10 +71,14 @@ class Changes:
         if not self._owners:
             for module in list(sys.modules.values()):  # some of them may be any object
                 file = getattr(module, "__file__", None)
-                if not isinstance(file, str) or is_library_file(file) or file.startswith(_OURS):
+                if isinstance(file, str) and (is_library_file(file) or file.startswith(_OURS)):
                     continue
-                for name, value in list(vars(module).items()):
-                    self._owners.setdefault(id(value), []).append((file, name))
+                if not isinstance(file, str) and getattr(module, "__name__", "") != "__main__":
+                    continue
+                namespace = vars(module)
+                files = self.files(namespace)
+                for name, value in list(namespace.items()):
+                    self._owners.setdefault(id(value), []).extend((file, name) for file in files)
         return self._owners
 
     def _of(self, file: str) -> _Changed:
@@ -76,6 +89,15 @@ class Changes:
                 source = None
             self._files[file] = _NOTHING if source is None else _changed_by(source)
         return self._files[file]
+
+
+def files_of(namespace: dict[str, Any]) -> tuple[str, ...]:
+    """The file of a module and those of its functions. In a notebook each cell is one."""
+    file = namespace.get("__file__")
+    named = [file] if isinstance(file, str) else []
+    functions = [one for one in list(namespace.values()) if isinstance(one, types.FunctionType)]
+    own = [one.__code__.co_filename for one in functions if one.__globals__ is namespace]
+    return tuple(dict.fromkeys([*named, *own]))
 
 
 _NOTHING: Final = _Changed({}, {}, {})

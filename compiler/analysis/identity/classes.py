@@ -172,7 +172,7 @@ def _fields(cls: type[Any], writer: Writer) -> None:
 
 
 def _default(value: Any, hidden: bool, writer: Writer) -> None:
-    if hidden:
+    if hidden and value is not None and not isinstance(value, bool):
         writer.out.append(f" default={writer.context.secret(writer.context.digest(value))}")
     else:
         writer.named("default", value)

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 import attrs
 
+from tracetypes.compiler.analysis.identity.changes import files_of
 from tracetypes.compiler.analysis.identity.description import NOTHING, Reads, Unidentified, refuse
 from tracetypes.compiler.analysis.identity.libraries import library
 from tracetypes.compiler.analysis.identity.machine import SHOWING, is_pure, reason_against
@@ -28,6 +29,10 @@ from tracetypes.compiler.analysis.identity.uses import (
 __all__ = ["ExpressionText", "Outside"]
 
 _NAMES: Final = frozenset(["__name__", "__qualname__", "__module__"])
+_CLASSES: Final = frozenset(["__class__", "__mro__", "mro", "__base__", "__bases__", "__origin__", "__args__", "__self__"])
+"""Attributes that are classes, or have some in them."""
+_ANY: Final = frozenset(["__getattribute__", "__getattr__"])
+"""Methods that read an attribute by its name."""
 _REFUSED: Final = frozenset(
     [
         "__code__", "__globals__", "__closure__", "__annotations__", "__annotate__", "__dict__", "__builtins__",
@@ -46,7 +51,7 @@ class Outside:
 
     label: str
     value: Any
-    file: str | None
+    files: tuple[str, ...]
     name: str
 
 
@@ -234,7 +239,7 @@ class ExpressionText(ABC):
         self.out.append("(Call ")
         called = self.from_outside(node.func, scope)
         known = called is not None and is_pure(called.value)
-        if called is not None and called.value is getattr:
+        if called is not None and (called.value is getattr or called.value is hasattr):
             dynamic = len(node.args) < 2 or not isinstance(node.args[1], ast.Constant)
             self.reads |= Reads(everything=dynamic, names=dynamic)
         if called is None and isinstance(node.func, ast.Attribute):
@@ -281,7 +286,10 @@ class ExpressionText(ABC):
         """An attribute that is read."""
         if name in _REFUSED:
             raise Unidentified(f"reads {name}")
-        self.reads |= Reads(frozenset([name]), names=name in _NAMES, docs=name == "__doc__", types=name == "__class__")
+        dynamic = name in _ANY
+        self.reads |= Reads(
+            frozenset([name]), dynamic, dynamic or name in _NAMES, types=name in _CLASSES, docs=name == "__doc__"
+        )
 
     def constant(self, value: Any) -> None:
         """A constant of the code. A text may be the name of an attribute."""
@@ -354,7 +362,7 @@ class ExpressionText(ABC):
             label, name = f"{of.label}.{node.attr}", node.attr
             if not hasattr(of.value, name):
                 raise Unidentified(f"reads {label}, which is not there")
-            return Outside(label, getattr(of.value, name), getattr(of.value, "__file__", None), name)
+            return Outside(label, getattr(of.value, name), files_of(vars(of.value)), name)
         return None
 
     def read_outside(self, found: Outside, use: int, *, method: bool = False, of_attribute: bool = False) -> None:
@@ -375,6 +383,8 @@ class ExpressionText(ABC):
             self.reads |= Reads(shown=True)
         if value is type:
             self.reads |= Reads(types=True)
+        if (value is getattr or value is hasattr) and use < KEPT:
+            self.reads |= Reads(everything=True, names=True)
         if value is setattr or value is delattr:
             if not self.in_constructor:
                 raise Unidentified(f"sets attributes by {found.label}")

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 import attrs
 
 from tracetypes.compiler.analysis.identity.code_text import CodeText
-from tracetypes.compiler.analysis.identity.description import Description, Unidentified
+from tracetypes.compiler.analysis.identity.description import Description, Reads, Unidentified
 from tracetypes.compiler.analysis.identity.expression_text import Outside
 from tracetypes.compiler.analysis.identity.libraries import (
     class_library,
@@ -107,21 +107,22 @@ def _author_function(function: types.FunctionType, writer: Writer, context: Cont
         raise Unidentified(str(error)) from None
     if tuple(one.arg for one in _in_order_of_code(node)) != code.co_varnames[: len(parameters_of(node))]:
         raise Unidentified("has a source that cannot be told from another one of its line")
+    files = context.changes.files(function.__globals__)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
 
     def outside(name: str, declared: bool) -> Outside:
         if name in cells and not declared:
             if name in source.nonlocal_names and name != "__class__":
                 raise Unidentified(f"reads {name}, which a function beside it may change")
-            return Outside(name, _content(cells[name], name), None, name)
+            return Outside(name, _content(cells[name], name), (), name)
         if name in function.__globals__:
-            return Outside(name, function.__globals__[name], code.co_filename, name)
+            return Outside(name, function.__globals__[name], (code.co_filename, *files), name)
         if hasattr(builtins, name):
-            return Outside(name, getattr(builtins, name), None, name)
+            return Outside(name, getattr(builtins, name), (), name)
         raise Unidentified(f"reads the global {name}, which is not there")
 
     def write(found: Outside) -> None:
-        by = context.changes.assigns(found.file, found.name)
+        by = context.changes.assigns(found.files, found.name)
         if by is not None:
             raise Unidentified(f"reads the global {found.label}, which {by} changes")
         if isinstance(found.value, str) and redact_passwords(text := f"{found.name}={found.value!r}") != text:
@@ -172,10 +173,11 @@ def _defaults(function: types.FunctionType, node: Function, writer: Writer) -> N
     """The values of defaults, which were made when the function was."""
     names = _positional(node)
     defaults = function.__defaults__ or ()
-    for name, value in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+    given = [*zip(names[len(names) - len(defaults) :], defaults, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
+    for name, value in given:
         writer.named(name, value)
-    for name, value in sorted((function.__kwdefaults__ or {}).items()):
-        writer.named(name, value)
+        if isinstance(value, type):
+            writer.reads |= Reads(types=True)
 
 
 def _refuse_changes(function: types.FunctionType, node: Function, text: CodeText) -> None:

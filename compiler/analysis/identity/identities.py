@@ -138,14 +138,12 @@ class _Identifier:
     def _parents_in_any_order(self, node: Merge, writer: Writer) -> None:
         """The parents of a merge, each as often as it is read. Two records of equal fields are told apart by their places in
         the type of the merge."""
-        places = {id(part): place for place, part in reversed(list(enumerate(writer.parts)))}
-        parents: list[tuple[str, str, list[int], list[Any]]] = []
+        parents: list[tuple[str, str, list[Any]]] = []
         for parent in node.inputs:
             own = Writer(self.reach.context)
             self._edge(self.types[parent], own)
-            at = [places.get(id(part), -1) for part in own.parts]
-            parents.append((self.known[parent].text, "".join(own.out), at, own.parts))
-        for identity, edge, _, parts in sorted(parents, key=lambda one: one[:3]):
+            parents.append((self.known[parent].text, "".join(own.out), own.parts))
+        for identity, edge, parts in sorted(parents, key=lambda one: one[:2]):
             writer.out.append(f" reads {identity} {edge}")
             writer.parts += parts
 

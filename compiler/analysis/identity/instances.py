@@ -15,6 +15,8 @@ import uuid
 import zoneinfo
 from typing import Any, Final
 
+import attrs
+
 from tracetypes.compiler.analysis.identity.classes import Member
 from tracetypes.compiler.analysis.identity.description import SCALARS, Description, Reads, Unidentified
 from tracetypes.compiler.analysis.identity.functions import uses_of
@@ -43,6 +45,9 @@ def describe_container(value: Any, context: Context) -> Description:
     by = context.changes.changes(value)
     if by is not None:
         raise Unidentified(f"a {type(value).__name__} is changed by {by}")
+    held = [*value, *value.values()] if isinstance(value, dict) else value
+    if any(isinstance(one, type) for one in held):
+        writer.reads |= Reads(types=True)
     match value:
         case list():
             writer.out.append("list")
@@ -84,6 +89,8 @@ def describe_instance(value: Any, context: Context) -> Description:
     writer.named("of", cls)
     _plain_part(value, writer)
     hidden = hidden_fields(cls)
+    if found is not None and attrs.has(cls):
+        hidden -= {a.name for a in attrs.fields(cls) if not a.init}  # what the library computes of others is no secret
     if names is None and fields_of(cls) is not None:
         names = fields_of(cls)
     if names is None:
@@ -93,10 +100,12 @@ def describe_instance(value: Any, context: Context) -> Description:
     for name, one in fields.items():
         if name == "__orig_class__":
             continue
-        if name in hidden:
+        if name in hidden and one is not None and not isinstance(one, bool):
             writer.out.append(f" {name}={context.secret(context.digest(one))}")
         else:
             writer.named(name, one)
+            if found is None and isinstance(one, type):
+                writer.reads |= Reads(types=True)
     if found is None:
         _refuse_changes(value, fields, context)
     else:

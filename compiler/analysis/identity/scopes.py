@@ -46,7 +46,7 @@ class Scope:
         while at is not None:
             if name in at.global_names:
                 return None
-            if name in at.bound and name not in at.nonlocal_names:
+            if name in at.bound:
                 return at.bound[name]
             at = at.above
         return None
@@ -57,7 +57,7 @@ class Scope:
         while at is not None:
             if name in at.global_names:
                 return True
-            if name in at.bound and name not in at.nonlocal_names:
+            if name in at.bound:
                 return False
             at = at.above
         return False
@@ -112,7 +112,7 @@ class Scopes:
     def _is_outside(name: str, scope: Scope) -> bool:
         at = scope.above
         while at is not None:
-            if name in at.bound and name not in at.nonlocal_names:
+            if name in at.bound:
                 return False
             at = at.above
         return True

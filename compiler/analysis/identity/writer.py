@@ -86,6 +86,8 @@ class Writer:
             self.out.append(f"{value!r} ")
         elif cls is tuple:
             self.out.append("(")
+            if any(isinstance(one, type) for one in value):
+                self.reads |= Reads(types=True)
             if set(map(type, value)) <= set(SCALARS):
                 self.out.append(repr(value))
             else:
@@ -140,6 +142,8 @@ class Writer:
             self.reads |= Reads(everything=True, names=True, shown=True)
         if module in ("_operator", "operator") and name in ("mod", "imod"):
             self.reads |= Reads(shown=True)
+        if module == "operator" and name in ("attrgetter", "methodcaller"):
+            self.reads |= Reads(everything=True, names=True)
         self.out.append(f"<{found}: {module}.{name}>")
 
     def type(self, annotation: Any) -> None:
