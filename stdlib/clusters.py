@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -19,6 +20,7 @@ from tracetypes.markers import Marker, Span
 from tracetypes.stdlib.periods import period_of
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.stdlib.windows import seconds_as_micros, whole
+from tracetypes.summaries import Clustering, Summary, WholeBlock
 from tracetypes.templates import Emit, OpKeyedUnordered
 
 __all__ = ["FEW", "Bag", "Cluster", "KMeans", "Point", "cluster", "kmeans", "lloyd"]
@@ -172,8 +174,12 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     iterations: int = 100
 
     def lift(self, key: K, value: V) -> Bag:
-        point = tuple([float(x) + 0.0 for x in self.point(value)])
+        point = self.coordinates(value)
         return Bag((point,)) if all(map(math.isfinite, point)) else Bag()
+
+    def coordinates(self, value: V) -> Point:
+        """The point of an item."""
+        return tuple([float(x) + 0.0 for x in self.point(value)])
 
     def identity(self) -> Bag:
         return Bag()
@@ -193,9 +199,30 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Emit[K, Cluster]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return
-        points = [point for pane in new_state for point in pane]
-        for one in cluster(points, self.k, seed=self.seed, iterations=self.iterations):
+        for one in self.clusters([point for pane in new_state for point in pane]):
             emit(key, one)
+
+    def clusters(self, points: Sequence[Point]) -> list[Cluster]:
+        """The clusters of the points of a key."""
+        return cluster(points, self.k, seed=self.seed, iterations=self.iterations)
+
+    def _whole_block(self) -> WholeBlock[V] | None:
+        if self.panes > 1:
+            return None
+        chance = random.Random(self.seed)
+        part: Clustering[V] = Clustering(
+            of=self.coordinates,
+            k=self.k,
+            draws=tuple([chance.random() for _ in range(self.k)]),
+            iterations=self.iterations,
+            clusters=self.clusters,
+            to=Cluster,
+        )
+        return WholeBlock(Summary((part,), itemgetter(0)), self.emit_cluster, always=True, each=True)
+
+    def emit_cluster(self, key: K, one: Cluster, marker: Marker, emit: Emit[K, Cluster]) -> None:
+        """What is emitted of a cluster."""
+        emit(key, one)
 
 
 def kmeans(

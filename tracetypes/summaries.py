@@ -11,6 +11,7 @@ from tracetypes.choices import Choice
 from tracetypes.sort_keys import Orderable
 
 __all__ = [
+    "Clustering",
     "Distinct",
     "Listing",
     "OfAggregate",
@@ -95,7 +96,22 @@ class OfAggregate(_OfBag[V]):
     choice: Choice[V] | None
 
 
-OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V] | OfAggregate[V]
+@attrs.frozen(eq=False, kw_only=True)
+class Clustering(_OfBag[V]):
+    """The clusters of the points ``of(value)``, tuples of floats of one length without -0.0: what ``clusters`` gives for a list
+    of those that are finite, in any order. ``to``: a record of ``number``, ``centre`` and ``points``. They are k-means by Lloyd's
+    algorithm, at most ``iterations`` rounds, from ``k`` centres by k-means++. ``draws``: random numbers for these. Points are
+    sorted first, means are rounded once, and of equally near centres the first one wins."""
+
+    of: Callable[[V], Any]
+    k: int
+    draws: tuple[float, ...]
+    iterations: int
+    clusters: Callable[[Sequence[Any]], Sequence[Any]]
+    to: type[Any]
+
+
+OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V] | Clustering[V] | OfAggregate[V]
 
 
 @attrs.frozen(eq=False)
@@ -111,8 +127,10 @@ class WholeBlock(Generic[V]):
     """What an operator emits of a block, or of a window that is one for it, for each key that has items in it: ``emits`` of the
     key, the result of a summary of these items, the marker, and ``emit``; without one, what its methods make of the aggregate.
     ``always``: it does so at each marker, whatever the block; otherwise at the end of each window
-    (:meth:`tracetypes.OpKeyedUnordered.tumbles`). Its state before a block makes no difference to that."""
+    (:meth:`tracetypes.OpKeyedUnordered.tumbles`). Its state before a block makes no difference to that. ``each``: the summary has
+    one part, a list, and ``emits`` is called with each of its elements, in order."""
 
     summary: Summary[V] | None
     emits: Callable[[Any, Any, Any, Any], None]
     always: bool
+    each: bool = False

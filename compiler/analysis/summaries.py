@@ -26,6 +26,7 @@ from tracetypes.records import (
 )
 from tracetypes.schemas import schema_of
 from tracetypes.summaries import (
+    Clustering,
     Distinct,
     Listing,
     OfAggregate,
@@ -63,17 +64,21 @@ ClosingPart: TypeAlias = TracedChoice | TracedPart
 
 def leaves_some(part: ClosingPart) -> bool:
     """Whether a part may have the same result without some of the items."""
-    return not isinstance(part, TracedPart) or (part.monoid is None and not isinstance(part.part, Listing | ValuesOfRanks))
+    if not isinstance(part, TracedPart):
+        return True
+    return part.monoid is None and not isinstance(part.part, Listing | ValuesOfRanks | Clustering)
 
 
 @attrs.frozen(eq=False)
 class Closing:
     """What an operator without a state emits of a block: ``tree`` of ``key``, ``marker``, and what its ``parts`` are: ``part0``,
-    ``part1`` and so on. ``always``: of any block, otherwise of whole windows only."""
+    ``part1`` and so on. ``always``: of any block, otherwise of whole windows only. ``each``: of each
+    element of the only part."""
 
     parts: tuple[ClosingPart, ...]
     tree: Tree
     always: bool
+    each: bool = False
 
 
 def closing_in(op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: StreamType) -> Closing | Opaque:
@@ -111,7 +116,11 @@ def _of_parts(op: Any, whole: WholeBlock[Any], summary: Summary[Any], takes: Str
         emits(key, result(tuple([end(one) for end, one in zip(ends, given[:-1], strict=True)])), marker, given[-1])
 
     inputs = [_input(part, f"part{number}") for number, part in enumerate(parts)]
-    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always)
+    if whole.each:
+        kind = parts[0].kind
+        assert isinstance(kind, ListOf)
+        inputs = [Given("part0", kind.item)]
+    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always, whole.each)
 
 
 def _block(takes: StreamType) -> tuple[Given, Given]:
@@ -158,6 +167,12 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
         case Ranking():
             kind = value if part.ranked is None else Record(part.ranked, (("rank", Integer()), ("value", value)))
             return TracedPart(part, ListOf(kind, False), where, choice=choice_in(part.choice, value))
+        case Clustering():
+            points = returned(part.of, value)
+            point = _shape(points)
+            if not isinstance(point, Pack) or {getattr(one, "kind", None) for one in point.parts} != {Float()}:
+                raise Untraceable("gives no points of one length")
+            return TracedPart(part, ListOf(schema_of(part.to), False), where, points)
         case OfAggregate():
             return _of_aggregate(part, value)
         case Listing():

@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias, final
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.summaries import Closing, TracedPart
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.batches import Batch
-from tracetypes.compiler.columns.column import Column, Struct, inputs_of, take
+from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import Emissions, run
 from tracetypes.compiler.columns.groups import Groups, codes_of
@@ -26,12 +27,12 @@ from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, Placi
 from tracetypes.compiler.runtime.open_tables import Tables
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.runtime.summaries import bucket_count, needed_rows, results_of
+from tracetypes.compiler.runtime.summaries import bucket_count, elements_of, needed_rows, results_of
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.records import INT_MAX, Integer
-from tracetypes.summaries import Listing
+from tracetypes.summaries import Clustering, Listing
 from tracetypes.trace import StreamType
 
 __all__ = ["ChosenBlocks", "SeenClosing", "WholeBlocks"]
@@ -55,23 +56,29 @@ class WholeBlocks:
     @property
     def grows(self) -> bool:
         """Whether it keeps all items in any case."""
-        return any(isinstance(part, TracedPart) and isinstance(part.part, Listing) for part in self.closing.parts)
+        return any(isinstance(part, TracedPart) and isinstance(part.part, Listing | Clustering) for part in self.closing.parts)
 
     def flows(self, flow: KeyedFlow, ends: Any) -> Flows:
         """What is emitted of the items of some blocks. ``ends``: of the block of each item (int64). Raises :class:`Undefined`."""
         groups = Groups.of(*codes_of(ends, flow.key, flow.count))
-        rows, parts = groups.any_row, tuple([results_of(part, flow, groups) for part in self.closing.parts])
+        rows, of_row, parts = groups.any_row, np.arange(groups.number), tuple[Columns, ...]()
+        if self.closing.each:
+            sizes, elements = elements_of(self.closing.parts[0], flow, groups)
+            of_row, parts = np.repeat(of_row, sizes), (elements,)
+            rows = rows[of_row]
+        else:
+            parts = tuple([results_of(part, flow, groups) for part in self.closing.parts])
         ends_of, key = ends[rows], take(flow.key, rows)
         marker = Struct(Marker, ("micros",), (Column(Integer(), ends_of),))
         inputs = inputs_of({"key": key, "marker": marker, **{f"part{number}": part for number, part in enumerate(parts)}})
         flows, emissions = [], []
-        for one in run(self.closing.tree, inputs, groups.number).emissions:
-            count = groups.number if one.rows is None else len(one.rows)
+        for one in run(self.closing.tree, inputs, len(rows)).emissions:
+            count = len(rows) if one.rows is None else len(one.rows)
             if not count:
                 continue
             keys, values = fit_key(self.gives.key, one.key), fit(self.gives.value, one.value)
             flows.append((KeyedFlow.of(keys, values, count), ends_of if one.rows is None else ends_of[one.rows]))
-            emissions.append(Emissions(one.rows, one.number, keys, values))
+            emissions.append(Emissions(of_row if one.rows is None else of_row[one.rows], one.number, keys, values))
         if self.seen is not None:
             self.seen(flow, ends, groups, emissions)
         return Flows(flows, 1)

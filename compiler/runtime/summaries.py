@@ -26,13 +26,14 @@ from tracetypes.compiler.runtime.choosing import (
     rows_where,
     with_one_each,
 )
+from tracetypes.compiler.runtime.clusters import clusters_by_group
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Float, Integer
-from tracetypes.summaries import Distinct, Listing, OfAggregate, OfBag, Ranking, Registers, ValuesOfRanks
+from tracetypes.summaries import Clustering, Distinct, Listing, OfAggregate, OfBag, Ranking, Registers, ValuesOfRanks
 
-__all__ = ["bucket_count", "needed_rows", "results_of"]
+__all__ = ["bucket_count", "elements_of", "needed_rows", "results_of"]
 
 CHUNK: Final = 1 << 13
 """Groups whose registers are counted at once."""
@@ -93,6 +94,13 @@ def results_of(part: ClosingPart, flow: KeyedFlow, groups: Groups) -> Columns:
     if not part.part.if_any or (some := bags.groups.sizes > 0).all():
         return result
     return attrs.evolve(result, valid=some)
+
+
+def elements_of(part: ClosingPart, flow: KeyedFlow, groups: Groups) -> tuple[Any, Columns]:
+    """How many elements the list of each group has (int64), and these, by group. Raises :class:`Undefined`."""
+    assert isinstance(part, TracedPart)
+    assert isinstance(part.part, Clustering)
+    return clusters_by_group(part.part, _Bags.of(part, flow, groups).values_for(part), groups)
 
 
 def _of_aggregate(part: TracedPart, aggregate: OfAggregate[Any], bags: _Bags) -> Columns:
