@@ -63,6 +63,12 @@ class Supervisor:
         return False
 
     @property
+    def doomed(self) -> frozenset[str]:
+        """The segments that failed, and those that were stopped, or did not start, because they depend on one."""
+        with self._lock:
+            return frozenset(self._doomed)
+
+    @property
     def running(self) -> tuple[str, ...]:
         """The names of the segments that are not over, each behind those that it reads from."""
         with self._lock:
