@@ -140,6 +140,17 @@ def test_functions_of_python_count_by_its_version(monkeypatch: pytest.MonkeyPatc
         libraries.library.cache_clear()
 
 
+def test_globals_of_another_module_count_and_must_not_change() -> None:
+    own = "import other_module as m\ndef f(n):\n    return m.N + n"
+    texts = []
+    for other in ("N = 1", "N = 2"):
+        with modules(other_module=other):
+            texts.append(identity(own))
+    assert texts[0] != texts[1]
+    with modules(other_module="N = 1\ndef bump():\n    global N\n    N += 1"):
+        assert reason(own) == "the function f reads the global m.N, which bump() changes"
+
+
 def test_two_lambdas_of_a_library_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     from tracetypes.compiler.analysis.identity import functions
 

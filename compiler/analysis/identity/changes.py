@@ -19,7 +19,7 @@ from tracetypes.compiler.analysis.identity.scopes import Function, parameters_of
 from tracetypes.compiler.analysis.identity.uses import CHANGING_METHODS
 from tracetypes.function_source import NoSource, Source, source_of
 
-__all__ = ["Changes", "files_of"]
+__all__ = ["Changes"]
 
 _OURS: Final = str(Path(tracetypes.errors.__file__).parent) + os.sep
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -48,7 +48,7 @@ class Changes:
         """The files of a namespace."""
         known = self._of_namespace.get(id(namespace))
         if known is None:
-            known = self._of_namespace[id(namespace)] = namespace, files_of(namespace)
+            known = self._of_namespace[id(namespace)] = namespace, _files_of(namespace)
         return known[1]
 
     def assigns(self, files: Iterable[str], name: str) -> str | None:
@@ -91,10 +91,12 @@ class Changes:
         return self._files[file]
 
 
-def files_of(namespace: dict[str, Any]) -> tuple[str, ...]:
+def _files_of(namespace: dict[str, Any]) -> tuple[str, ...]:
     """The file of a module and those of its functions. In a notebook each cell is one."""
     file = namespace.get("__file__")
     named = [file] if isinstance(file, str) else []
+    if named and is_library_file(named[0]):
+        return ()
     functions = [one for one in list(namespace.values()) if isinstance(one, types.FunctionType)]
     own = [one.__code__.co_filename for one in functions if one.__globals__ is namespace]
     return tuple(dict.fromkeys([*named, *own]))

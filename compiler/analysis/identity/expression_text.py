@@ -6,15 +6,32 @@ import ast
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, final
+from typing import Any, final
 
 import attrs
 
-from tracetypes.compiler.analysis.identity.changes import files_of
 from tracetypes.compiler.analysis.identity.description import NOTHING, Reads, Unidentified, refuse
 from tracetypes.compiler.analysis.identity.libraries import library
-from tracetypes.compiler.analysis.identity.machine import SHOWING, is_pure, reason_against
-from tracetypes.compiler.analysis.identity.scopes import Comprehension, Function, Scope, Scopes, Variable, parameters_of
+from tracetypes.compiler.analysis.identity.machine import (
+    HOLDING_CLASSES,
+    NAMING,
+    READING_BY_NAME,
+    SETTING,
+    SHOWING,
+    SHOWING_CODE,
+    is_pure,
+    reason_against,
+)
+from tracetypes.compiler.analysis.identity.scopes import (
+    Comprehension,
+    Function,
+    Scope,
+    Scopes,
+    Variable,
+    is_path,
+    names_a_class,
+    parameters_of,
+)
 from tracetypes.compiler.analysis.identity.uses import (
     CHANGING_METHODS,
     ESCAPES,
@@ -28,30 +45,15 @@ from tracetypes.compiler.analysis.identity.uses import (
 
 __all__ = ["ExpressionText", "Outside"]
 
-_NAMES: Final = frozenset(["__name__", "__qualname__", "__module__"])
-_CLASSES: Final = frozenset(["__class__", "__mro__", "mro", "__base__", "__bases__", "__origin__", "__args__", "__self__"])
-"""Attributes that are classes, or have some in them."""
-_ANY: Final = frozenset(["__getattribute__", "__getattr__"])
-"""Methods that read an attribute by its name."""
-_REFUSED: Final = frozenset(
-    [
-        "__code__", "__globals__", "__closure__", "__annotations__", "__annotate__", "__dict__", "__builtins__",
-        "__subclasses__", "__firstlineno__", "__defaults__", "__kwdefaults__", "__static_attributes__", "__spec__",
-        "__loader__", "__path__", "gi_frame", "f_locals", "f_globals", "tb_frame", "__type_params__",
-    ]
-)
-"""Attributes that show how code is made."""
-_SETTERS: Final = frozenset(["__setattr__", "__delattr__"])
-
 
 @final
 @attrs.frozen
 class Outside:
-    """A name from outside of a function: what it stands for, as the code says it, and where it may be assigned."""
+    """A name from outside of a function: what it stands for, as the code says it, and the module that has it as a global."""
 
     label: str
     value: Any
-    files: tuple[str, ...]
+    namespace: dict[str, Any] | None
     name: str
 
 
@@ -118,7 +120,7 @@ class ExpressionText(ABC):
             case ast.Attribute(value=value, attr=attr):
                 if isinstance(value, ast.Name) and self.is_first(value, scope) and self.is_method:
                     self.sets.add(attr)
-                elif _names_a_class(value):
+                elif names_a_class(value):
                     raise Unidentified(f"assigns {attr} of a class")
                 else:
                     self.assigned.add(attr)
@@ -250,7 +252,7 @@ class ExpressionText(ABC):
             if owner is not None and isinstance(owner.value, type) and (why := reason_against(owner.value.__module__, attr)):
                 raise Unidentified(why)
             if attr in CHANGING_METHODS:
-                if attr in _SETTERS and not self.in_constructor:
+                if attr in SETTING and not self.in_constructor:
                     raise Unidentified(f"sets attributes by {attr}")
                 steps = STORED
                 if owner is not None and isinstance(owner.value, type | types.ModuleType):
@@ -268,7 +270,7 @@ class ExpressionText(ABC):
                 self.own[value.id].add(KEPT if unknown else steps, method=unknown)
                 self.out.append(f"{self.number(value.id, scope)} ")
             elif unknown and not isinstance(value, ast.Call):
-                self.value(value, scope, KEPT if _is_root(value) else ESCAPES, method=True)
+                self.value(value, scope, KEPT if is_path(value) else ESCAPES, method=True)
             else:
                 self.value(value, scope, steps)
             self.out.append(")")
@@ -284,11 +286,11 @@ class ExpressionText(ABC):
 
     def attribute(self, name: str) -> None:
         """An attribute that is read."""
-        if name in _REFUSED:
+        if name in SHOWING_CODE:
             raise Unidentified(f"reads {name}")
-        dynamic = name in _ANY
+        dynamic = name in READING_BY_NAME
         self.reads |= Reads(
-            frozenset([name]), dynamic, dynamic or name in _NAMES, types=name in _CLASSES, docs=name == "__doc__"
+            frozenset([name]), dynamic, dynamic or name in NAMING, types=name in HOLDING_CLASSES, docs=name == "__doc__"
         )
 
     def constant(self, value: Any) -> None:
@@ -296,7 +298,7 @@ class ExpressionText(ABC):
         if isinstance(value, str):
             parts = value.split(".")
             if all(part.isidentifier() for part in parts):
-                self.reads |= Reads(frozenset(parts), names=not _NAMES.isdisjoint(parts), docs="__doc__" in parts)
+                self.reads |= Reads(frozenset(parts), names=not NAMING.isdisjoint(parts), docs="__doc__" in parts)
         self.out.append(f"{value!r} ")
 
     def formatted(self, node: ast.JoinedStr, scope: Scope) -> None:
@@ -362,7 +364,7 @@ class ExpressionText(ABC):
             label, name = f"{of.label}.{node.attr}", node.attr
             if not hasattr(of.value, name):
                 raise Unidentified(f"reads {label}, which is not there")
-            return Outside(label, getattr(of.value, name), files_of(vars(of.value)), name)
+            return Outside(label, getattr(of.value, name), vars(of.value), name)
         return None
 
     def read_outside(self, found: Outside, use: int, *, method: bool = False, of_attribute: bool = False) -> None:
@@ -396,18 +398,3 @@ class ExpressionText(ABC):
         uses.add(use, method=method)
         self.write(found)
         self.out.append(" ")
-
-
-def _names_a_class(node: ast.expr) -> bool:
-    """Whether an expression may be the class of something."""
-    return any(
-        (isinstance(one, ast.Attribute) and one.attr == "__class__") or (isinstance(one, ast.Name) and one.id == "type")
-        for one in ast.walk(node)
-    )
-
-
-def _is_root(node: ast.expr) -> bool:
-    """Whether an expression is a name or a path of attributes."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)

@@ -107,22 +107,25 @@ def _author_function(function: types.FunctionType, writer: Writer, context: Cont
         raise Unidentified(str(error)) from None
     if tuple(one.arg for one in _in_order_of_code(node)) != code.co_varnames[: len(parameters_of(node))]:
         raise Unidentified("has a source that cannot be told from another one of its line")
-    files = context.changes.files(function.__globals__)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
 
     def outside(name: str, declared: bool) -> Outside:
         if name in cells and not declared:
             if name in source.nonlocal_names and name != "__class__":
                 raise Unidentified(f"reads {name}, which a function beside it may change")
-            return Outside(name, _content(cells[name], name), (), name)
+            return Outside(name, _content(cells[name], name), None, name)
         if name in function.__globals__:
-            return Outside(name, function.__globals__[name], (code.co_filename, *files), name)
+            return Outside(name, function.__globals__[name], function.__globals__, name)
         if hasattr(builtins, name):
-            return Outside(name, getattr(builtins, name), (), name)
+            return Outside(name, getattr(builtins, name), None, name)
         raise Unidentified(f"reads the global {name}, which is not there")
 
     def write(found: Outside) -> None:
-        by = context.changes.assigns(found.files, found.name)
+        by = None
+        if found.namespace is not None:
+            files = context.changes.files(found.namespace)
+            own = (code.co_filename,) if found.namespace is function.__globals__ else ()
+            by = context.changes.assigns((*own, *files), found.name)
         if by is not None:
             raise Unidentified(f"reads the global {found.label}, which {by} changes")
         if isinstance(found.value, str) and redact_passwords(text := f"{found.name}={found.value!r}") != text:

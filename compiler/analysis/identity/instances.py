@@ -39,6 +39,10 @@ _CONSTRUCTORS: Final = frozenset([
 ])
 
 
+_HARMLESS: Final = frozenset(["builtins", "abc", "typing", "enum", "collections.abc"])
+"""Modules of bases that keep nothing."""
+
+
 def describe_container(value: Any, context: Context) -> Description:
     """A list, dict or set: by what is in it."""
     writer = Writer(context)
@@ -131,7 +135,10 @@ def _refuse_changes(value: Any, fields: dict[str, Any], context: Context) -> Non
     if not mutable and is_frozen(cls):
         return
     for base in cls.__mro__:
-        if class_library(base) is not None:
+        found = class_library(base)
+        if found is not None:
+            if not is_frozen(cls) and base.__module__ not in _HARMLESS and not found.startswith("tracetypes "):
+                raise Unidentified(f"a {cls.__name__} is also a {base.__name__}, which may change")
             continue
         for name, method in _methods(base):
             if name in _CONSTRUCTORS:

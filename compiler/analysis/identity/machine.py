@@ -1,11 +1,24 @@
-"""Functions of Python by what else they look at: the machine, names, nothing."""
+"""Functions and attributes of Python by what else they look at: the machine, names, classes, code, nothing."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any, Final
 
-__all__ = ["LOOK_AT_VALUES", "PURE_BUILTINS", "PURE_MODULES", "SHARING_ARRAYS", "SHOWING", "is_pure", "reason_against"]
+__all__ = [
+    "HOLDING_CLASSES",
+    "LOOK_AT_VALUES",
+    "NAMING",
+    "PURE_BUILTINS",
+    "PURE_MODULES",
+    "READING_BY_NAME",
+    "SETTING",
+    "SHARING_ARRAYS",
+    "SHOWING",
+    "SHOWING_CODE",
+    "is_pure",
+    "reason_against",
+]
 
 PURE_BUILTINS: Final[frozenset[Any]] = frozenset(
     getattr(builtins, name)
@@ -43,6 +56,21 @@ LOOK_AT_VALUES: Final = frozenset(
     ]
 )
 """Modules whose functions call no method of their arguments by name, but for those with two underscores."""
+
+NAMING: Final = frozenset(["__name__", "__qualname__", "__module__"])
+HOLDING_CLASSES: Final = frozenset(["__class__", "__mro__", "mro", "__base__", "__bases__", "__origin__", "__args__", "__self__"])
+"""Attributes that are classes, or have some in them."""
+READING_BY_NAME: Final = frozenset(["__getattribute__", "__getattr__"])
+"""Methods that read an attribute by its name."""
+SHOWING_CODE: Final = frozenset(
+    [
+        "__code__", "__globals__", "__closure__", "__annotations__", "__annotate__", "__dict__", "__builtins__",
+        "__subclasses__", "__firstlineno__", "__defaults__", "__kwdefaults__", "__static_attributes__", "__spec__",
+        "__loader__", "__path__", "gi_frame", "f_locals", "f_globals", "tb_frame", "__type_params__",
+    ]
+)
+"""Attributes that show how code is made."""
+SETTING: Final = frozenset(["__setattr__", "__delattr__"])
 
 _BUILTINS: Final = frozenset([
     "eval", "exec", "compile", "__import__", "globals", "locals", "vars", "dir", "open", "input", "breakpoint", "id",

@@ -11,7 +11,17 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-__all__ = ["COMPREHENSIONS", "Comprehension", "Function", "Scope", "Scopes", "Variable", "parameters_of"]
+__all__ = [
+    "COMPREHENSIONS",
+    "Comprehension",
+    "Function",
+    "Scope",
+    "Scopes",
+    "Variable",
+    "is_path",
+    "names_a_class",
+    "parameters_of",
+]
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -168,3 +178,18 @@ def _names_bound(node: ast.AST) -> Iterator[str]:
             yield asname or name.partition(".")[0]
         case _:
             pass
+
+
+def names_a_class(node: ast.expr) -> bool:
+    """Whether an expression may be the class of something."""
+    return any(
+        (isinstance(one, ast.Attribute) and one.attr == "__class__") or (isinstance(one, ast.Name) and one.id == "type")
+        for one in ast.walk(node)
+    )
+
+
+def is_path(node: ast.expr) -> bool:
+    """Whether an expression is a name or a path of attributes."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
