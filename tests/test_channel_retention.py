@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import some
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.store.channel import Kept
+from tracetypes.compiler.store.file_channel import FileChannel
 
 
 class Log:
@@ -83,6 +87,26 @@ def test_a_channel_without_sender_and_readers_keeps_all() -> None:
     reader = Reader()
     ChannelRetention(reader).clean()
     assert reader.removed == 0
+
+
+def test_what_a_channel_keeps_for_each_reader(tmp_path: Path) -> None:
+    channel = FileChannel("counts", tmp_path / "counts")
+    for number, size in ((1, 10), (2, 20), (3, 40)):
+        (channel.rows / f"{number:08d}-0000.parquet").write_bytes(bytes(size))
+        (channel.manifests / f"{number:08d}.jsonl").write_bytes(bytes(5))
+        os.utime(channel.manifests / f"{number:08d}.jsonl", (0, 1000 * number))
+    kept = ChannelRetention(SimpleNamespace(channel=channel, places=lambda log: log.places), sender(3))
+    slow: Any = Log(2)
+    ready: Any = Log(4)
+    kept.join("slow", slow)
+    kept.join("ready", ready)
+    kept.pin("new", 3)
+    assert kept.kept_for() == {"slow": Kept(70, 2000), "ready": Kept(0, None), "new": Kept(45, 3000)}
+    kept.clean()
+    slow.places[0] = 3
+    kept.clean()
+    assert kept.kept_for() == {"slow": Kept(45, 3000), "ready": Kept(0, None), "new": Kept(45, 3000)}
+    assert sorted(os.listdir(channel.rows)) == ["00000003-0000.parquet"]
 
 
 NAMES = st.sampled_from("abc")

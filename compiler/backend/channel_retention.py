@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from tracetypes.compiler.store.channel import Channel
+from tracetypes.compiler.store.channel import Channel, Kept
 from tracetypes.compiler.store.compatibility import EpochLog
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.small_files import apart
@@ -91,11 +91,22 @@ class ChannelRetention:
             self.reader.channel.check(sender.sent, min(needed, default=0))
 
     @property
-    def _needed(self) -> list[int]:
+    def _places(self) -> dict[str, int]:
         """The place from which each reader needs the channel, and each pin."""
-        all_places = [(self.reader.places(log), readings) for log, readings in self._readers.values()]
-        needed = [min(places) if len(places) == readings else 0 for places, readings in all_places]
-        return [*needed, *self._pins.values()]
+        all_places = {name: (self.reader.places(log), readings) for name, (log, readings) in self._readers.items()}
+        needed = {name: min(places) if len(places) == readings else 0 for name, (places, readings) in all_places.items()}
+        return {**needed, **self._pins}
+
+    @property
+    def _needed(self) -> list[int]:
+        return list(self._places.values())
+
+    def kept_for(self) -> dict[str, Kept]:
+        """What the channel keeps for each reader and each pin, where that is known. A reader that has failed, or is slow, keeps
+        more and more."""
+        with self._lock:
+            kept = {name: self.reader.channel.kept(place) for name, place in self._places.items()}
+            return {name: one for name, one in kept.items() if one is not None}
 
     def clean(self) -> None:
         """Remove what all readers have committed, and nobody has pinned."""

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.columns.batches import schema_of_rows
@@ -19,7 +20,7 @@ from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.silence import read_ranges, shown_ranges
 
-__all__ = ["Channel", "Contents", "Entry", "entry_messages", "markers_of", "runs_in"]
+__all__ = ["Channel", "Contents", "Entry", "Kept", "entry_messages", "markers_of", "runs_in"]
 
 Entry: TypeAlias = dict[str, Any]
 """A line of a channel: ``{"batch": 3, "markers": [...], "complete": false, "silence": [...]}``, markers as
@@ -36,6 +37,14 @@ class Contents(ABC):
     @abstractmethod
     def read(self, entry: Entry) -> Iterator[Entry | pa.RecordBatch]:
         """The rows and markers of an entry. Raises :class:`RunError` if they cannot be read."""
+
+
+@attrs.frozen
+class Kept:
+    """What a channel keeps from a place on. ``size``: bytes; ``since``: when its oldest entry came, in seconds since 1970."""
+
+    size: int
+    since: float | None
 
 
 class Channel(ABC):
@@ -56,6 +65,10 @@ class Channel(ABC):
     @abstractmethod
     def remove(self, before: int) -> None:
         """Remove the entries before a place."""
+
+    def kept(self, since: int) -> Kept | None:
+        """What lies in the channel from a place on; None if that is not known."""
+        return None
 
     def discard(self) -> None:  # noqa: B027
         """Remove what nobody needs when the run is finished."""

@@ -19,6 +19,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
-from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
+from tracetypes.compiler.store.channel import Channel, Contents, Entry, Kept, markers_of
 from tracetypes.compiler.store.output_interface import (
     Frontiers,
     Output,
@@ -81,6 +82,20 @@ class FileChannel(Channel):
                 if manifest_number(Path(name)) < before:
                     remove(directory / name)
         self.removed = before
+
+    def kept(self, since: int) -> Kept:
+        """The sizes of the files, and the time of the first manifest. Files of an epoch that is being sent count."""
+        size, oldest = 0, list[float]()
+        for directory in (self.manifests, self.rows):
+            with os.scandir(directory) as files:
+                for file in files:
+                    if manifest_number(Path(file.name)) >= since:
+                        with suppress(FileNotFoundError):  # removed meanwhile
+                            about = file.stat()
+                            size += about.st_size
+                            if directory is self.manifests:
+                                oldest.append(about.st_mtime)
+        return Kept(size, min(oldest, default=None))
 
 
 def manifest_number(file: Path) -> int:
