@@ -128,6 +128,41 @@ def test_two_classes_of_equal_fields_are_two() -> None:
     assert identity(pair("Cat", "(Cat, Dog)")) == identity(pair("Dog", "(Dog, Cat)"))
 
 
+VALIDATORS = [
+    "ge(1)",
+    "ge(2)",
+    "instance_of(int)",
+    "instance_of(float)",
+    "in_([1, 2])",
+    "optional(lt(3))",
+    "and_(ge(1), lt(3))",
+    "max_len(3)",
+    "matches_re('a')",
+    "matches_re('b')",
+    "deep_iterable(ge(1))",
+]
+
+
+def test_validators_of_attrs_count() -> None:
+    def validated(by: str) -> str:
+        fields = f"    a: int = attrs.field(validator={by})\n"
+        return identity(record("attrs", fields, before="from attrs.validators import *", use="def f(n):\n    return {name}(n)"))
+
+    texts = {by: validated(by) for by in VALIDATORS}
+    assert len(set(texts.values())) == len(texts)
+    assert texts == {by: validated(by) for by in VALIDATORS}
+
+
+@pytest.mark.parametrize("by", ["optional({})", "default_if_none({})", "pipe({}, abs)"])
+def test_converters_of_attrs_count(by: str) -> None:
+    def converted(by: str) -> str:
+        fields = f"    a: int = attrs.field(converter=attrs.converters.{by})\n"
+        return identity(record("attrs", fields, use="def f(n):\n    return {name}(n)"))
+
+    assert converted(by.format("int")) == converted(by.format("int"))
+    assert converted(by.format("int")) != converted(by.format("str"))
+
+
 ATTRS = {
     "validators": ("v = 1\n", "attrs.field(validator=check)", "def check(i, a, n):\n    assert n > {}\n"),
     "converters": ("", "attrs.field(converter=check)", "def check(n):\n    return n + {}\n"),

@@ -82,7 +82,7 @@ def describe_instance(value: Any, context: Context) -> Description:
     if isinstance(value, LookupTable):
         raise Unidentified("a table outside of the dataflow may change")
     found = class_library(cls)
-    if found is not None and not found.startswith("tracetypes "):
+    if found is not None and not found.startswith("tracetypes ") and cls.__module__.partition(".")[0] not in ("attr", "attrs"):
         _constant(value, writer)
         return writer.description()
     by = context.changes.changes(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 import typing
@@ -51,6 +52,9 @@ class Context:
         without = redact_passwords(text)
         return text if without == text else f"{without} {self.secret(text)}"
 
+
+_FORMS: Final = ("_SpecialForm", "ForwardRef", "ParamSpec", "TypeVarTuple", "_TypedCacheSpecialForm", "_AnyMeta")
+"""The classes of types without parts: their ``repr`` says all."""
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 
@@ -187,8 +191,15 @@ class Writer:
                 self.library_object(found, annotation.__module__, annotation.__qualname__)
         elif isinstance(annotation, TypeVar | NewType):
             self.part(annotation)
-        else:
+        elif type(annotation).__name__ == "TypeAliasType":  # of Python 3.12
+            self.type(annotation.__value__)
+        elif isinstance(annotation, dataclasses.InitVar):
+            self.out.append("InitVar ")
+            self.type(annotation.type)
+        elif annotation is ... or type(annotation).__name__ in _FORMS:
             self.out.append(f"{annotation!r} ")
+        else:
+            raise Unidentified(f"the type {annotation!r} is not known")
 
     def union(self, args: tuple[Any, ...]) -> None:
         """A union. Messages name the members of a union of records, and their order is that of their modules and names
