@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +29,9 @@ from tracetypes.compiler.runtime.block_join import Side
 from tracetypes.compiler.runtime.held_items import HeldItems
 from tracetypes.compiler.runtime.joined_blocks import JoinByBlocks
 from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.runtime.state import keys_held
+from tracetypes.compiler.store.key_state import _held as shown
+from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.stdlib.join_kinds import How
 
@@ -196,6 +200,34 @@ def test_states_go_to_other_key_groups(join: str, columns: Counter[str]) -> None
     expected = interpret_rows(checked, tame(80))[0]["out"]
     others = [attrs.evolve(some, key_groups=number, parallelism=1) for some, number in ((one, 3), (python, 5), (one, 1))]
     assert simulate(one, tame(80), seed=5, steps=4, then=others).trace == expected
+
+
+@pytest.mark.parametrize("join", ["at each marker", "near blocks"])
+def test_what_is_held_is_the_same_as_objects_and_as_columns(join: str) -> None:
+    stage = compiled(join, "full")[1].stages[-1]
+    op: Any = stage.steps[0].operator
+    its = op._joins()
+    states = {}
+    for key in "ab":
+        state = op.initial_state()
+        for at in range(3):
+            tags = [its.left(Trade(key, at)), its.right(Quote(key, at))][: 2 - (at + ord(key)) % 2]
+            agg = op.identity()
+            for one in tags:
+                agg = op.combine(agg, op.lift(key, one))
+            state = op.update_state(state, agg)
+        states[key] = state
+
+    def needed(some: dict[str, Any]) -> list[Any]:
+        blocks = [(key, one) for key, state in some.items() for one in its.blocks(state) if one.age < its.reach]
+        return [(key, one.age, [*one.lefts], [*one.rights], one.left_paired, one.right_paired) for key, one in blocks]
+
+    held = pickle.loads(pickle.dumps(HeldItems.of(its, stage.takes, states, op.initial_state())))
+    assert needed(held.to_objects(its, stage.takes)) == needed(states) != []
+    assert keys_of(held) == ["a", "b"]
+    assert keys_held(held) == 2
+    of_b = [value.ts for key, _, lefts, rights, _, _ in needed(states) if key == "b" for value in (*lefts, *rights)]
+    assert sorted(value["ts"] for _, value in shown(held, None)["b"]) == sorted(of_b)
 
 
 def test_a_number_of_key_and_block_that_is_too_large_goes_through_python(
