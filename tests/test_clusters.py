@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.strategies import some
 from tracetypes import Dataflow, Stream, U, check, every, interpret_rows, stdlib
 from tracetypes.compiler.columns import clusters
-from tracetypes.compiler.columns.clusters import clusters_of, rounded_means
+from tracetypes.compiler.columns.clusters import clusters_of
+from tracetypes.compiler.columns.rounding import rounded_means
 from tracetypes.compiler.plan.explain import keyed_runs
 from tracetypes.compiler.plan.facts import closing_of
 from tracetypes.compiler.plan.in_python import in_python, names_of

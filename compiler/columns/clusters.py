@@ -14,19 +14,13 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
+from tracetypes.compiler.columns.rounding import LARGEST, MOST, SMALLEST, rounded_means
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 
-__all__ = ["Clusters", "clusters_of", "rounded_means"]
+__all__ = ["Clusters", "clusters_of"]
 
 CHUNKS: Final = 3
 """Into so many parts a number is cut, of which sums are exact."""
-
-MOST: Final = 1 << 24
-"""Points of a group, at most. Those of larger groups are left to the definition."""
-
-LARGEST: Final = 2.0**900
-SMALLEST: Final = 2.0**-700
-"""Beyond these, numbers are left to the definition."""
 
 
 @attrs.frozen(eq=False)
@@ -208,40 +202,6 @@ def _move(some: _Points, nearest: Any, centres: Any, active: Any) -> Any:
         lost[full] |= ~sure
     centres[active] = moved.reshape(len(active), k, -1)
     return lost.reshape(len(active), k).any(axis=1)
-
-
-def rounded_means(sums: Sequence[Any], counts: Any) -> tuple[Any, Any]:
-    """The sum of three columns over counts, rounded once, and where that is certain. ``sums``: float64, the largest numbers
-    first; ``counts``: float64, whole, below ``MOST``."""
-    first, second, third = sums
-    total, error = _two_sum(first, second)
-    error, behind = _two_sum(error, third)
-    total, error = _two_sum(total, error)
-    rest, inexact = _two_sum(error, behind)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        quotient = total / counts
-        upper = (quotient * 134217729.0) - (quotient * 134217729.0 - quotient)
-        left = (total - upper * counts) - (quotient - upper) * counts
-        left, lost = _two_sum(left, rest)
-        more = left / counts
-        mean = quotient + more
-        below = np.abs((quotient - mean) + more)
-        # How far what was not computed can lie from a number between two floats, where rounding turns.
-        unknown = (np.abs(more) + np.abs(inexact) + np.abs(lost)) * 2.0**-48 + np.abs(inexact) + np.abs(lost)
-        half = np.spacing(np.abs(mean)) / 2
-        sure = (np.abs(below - half) > unknown) & (np.abs(below - half / 2) > unknown)
-        high = (more * 134217729.0) - (more * 134217729.0 - more)
-        exact = (inexact == 0.0) & (lost == 0.0) & ((left - high * counts) - (more - high) * counts == 0.0)
-        size = np.abs(mean)
-        normal = ((size > SMALLEST) & (size < LARGEST)) | ((total == 0.0) & (rest == 0.0))
-    return mean + 0.0, (sure | exact) & normal
-
-
-def _two_sum(one: Any, other: Any) -> tuple[Any, Any]:
-    """The sum of two columns, and what was lost in it (Knuth)."""
-    total = one + other
-    part = total - one
-    return total, (one - (total - part)) + (other - part)
 
 
 def _counted(some: _Points, centres: Any, doubtful: Any) -> Clusters:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.algebra import ExactSum
+from tracetypes.compiler.columns.rounding import rounded_means, two_sum
 from tracetypes.compiler.tracing.expr import Undefined
 
 __all__ = ["EXACT_TYPE", "ExactSums", "exact_group_sums"]
@@ -42,6 +43,9 @@ _CHUNK: Final = 1 << 20
 
 _CACHED: Final = 1 << 15
 """So many rows at a time stay in the processor's cache, for its twenty arrays."""
+
+FEW: Final = 256
+"""So many sums are rounded together; fewer are faster one by one."""
 
 _FULL: Final = 1 << 29
 """Carries are propagated before so many limbs have been added: then words stay below ``2**62``."""
@@ -160,13 +164,29 @@ class ExactSums:
 
     def rounded(self) -> Any:
         """The nearest floats, as float64: ``ExactSum.value`` of each row."""
-        return self._special(np.array([_float(total) for total in self._integers()], np.float64))
+        return self.over(np.ones(len(self), np.int64))
 
     def over(self, counts: Any) -> Any:
         """``ExactSum.over`` of each row, as float64. ``counts``: int64, each 1 or more."""
-        pairs = zip(self._integers(), counts.tolist(), strict=True)
-        means = np.array([_float(total, count) for total, count in pairs], np.float64)
+        settled = self.settled()
+        means, sure = settled._means(counts) if len(self) >= FEW else (np.empty(len(self)), np.zeros(len(self), np.bool_))
+        rows = np.flatnonzero(~sure)
+        pairs = zip(settled.take(rows)._integers(), counts[rows].tolist(), strict=True)
+        means[rows] = [_float(total, count) for total, count in pairs]
         return self._special(means)
+
+    def _means(self, counts: Any) -> tuple[Any, Any]:
+        """The sums over ``counts``, and where they are certainly right. Carries are propagated."""
+        total, first, second = np.zeros((3, len(self)))
+        sure = np.ones(len(self), np.bool_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for at in reversed(range(self.limbs.shape[1])):
+                total, lost = two_sum(total, np.ldexp(self.limbs[:, at].astype(np.float64), _LIMB * (self.low + at) - _SCALE))
+                first, lost = two_sum(first, lost)
+                second, lost = two_sum(second, lost)
+                sure &= lost == 0.0
+        means, right = rounded_means((total, first, second), counts.astype(np.float64))
+        return means, sure & right
 
     def _special(self, results: Any) -> Any:
         """The floats, with infinities and NaNs where these went in."""
