@@ -112,6 +112,12 @@ def test_lambdas_of_one_line_need_places(tmp_path: Path) -> None:
         assert run.stdout.strip() == said
 
 
+def test_a_constant_lambda_beside_another_one_is_found() -> None:
+    text = "f, g = lambda n: {}, lambda n: n"
+    assert identity(text.format(1)) == identity(text.format(1)) != identity(text.format(2))
+    assert identity(text.format(1), "g") == identity(text.format(2), "g")
+
+
 def test_functions_of_packages_count_by_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
     from tracetypes.compiler.analysis.identity import libraries
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
 import linecache
 import types
 from collections import OrderedDict
@@ -94,7 +95,9 @@ def node_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
 
 
 def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lambda:
-    """The smallest lambda whose body spans all instructions."""
+    """The lambda of that line; of several the smallest one whose body spans all instructions."""
+    if len(lambdas) == 1:
+        return lambdas[0]
     spans = [
         (line, column, end_line, end_column)
         for line, end_line, column, end_column in code.co_positions()
@@ -102,6 +105,9 @@ def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lam
         if (line, column) != (end_line, end_column)
     ]
     if not spans:
+        constant = [node for node in lambdas if all(isinstance(one, _IN_CONSTANTS) for one in ast.walk(node.body))]
+        if len(constant) == 1 and {one.opname for one in dis.get_instructions(code)} <= _RETURN_CONSTANT:
+            return constant[0]  # in Python 3.12 a constant body has no place
         raise NoSource("has no known place in its source")
     start = min((line, column) for line, column, _, _ in spans)
     end = max((line, column) for _, _, line, column in spans)
@@ -112,6 +118,12 @@ def _find_lambda(lambdas: Sequence[ast.Lambda], code: types.CodeType) -> ast.Lam
     if best is None:
         raise NoSource("has a source that is not there")
     return best
+
+
+_IN_CONSTANTS: Final = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)
+"""The nodes of expressions that the compiler may replace by a constant."""
+
+_RETURN_CONSTANT: Final = frozenset(["RESUME", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "NOP", "CACHE"])
 
 
 def _start(node: ast.expr) -> tuple[int, int]:

@@ -77,12 +77,12 @@ def describe_function(function: types.FunctionType, context: Context) -> Descrip
 
 
 def _place(code: types.CodeType) -> tuple[int, int]:
-    """The line and column where code begins."""
-    columns = [column for line, _, column, _ in code.co_positions() if line == code.co_firstlineno and column]
-    lines = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column]
-    if not lines:
-        raise Unidentified(f"{code.co_qualname} has no known place in its source")
-    return (code.co_firstlineno, min(columns)) if columns else min(lines)
+    """The line and column where a function begins."""
+    try:
+        node = node_of(code)
+    except NoSource as error:
+        raise Unidentified(f"the function {code.co_qualname} {error}") from None
+    return node.lineno, node.col_offset
 
 
 def _name(function: types.FunctionType) -> str:
