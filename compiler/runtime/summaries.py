@@ -280,12 +280,14 @@ def _rows_for(part: ClosingPart, flow: KeyedFlow, groups: Groups, seen: SeenChoi
 
 def bucket_count(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -> int:
     """How many numbers the aggregates of the definition keep of these items. What is added up or compared counts as ``SMALL``,
-    since so many items as columns are not larger than an aggregate as an object.
+    since so many items as columns are not larger than an aggregate as an object. It stops at half the number of items.
 
     Raises :class:`Undefined`.
     """
     groups, number = Groups.of(*codes_of(ends, flow.key, flow.count)), 0
-    for part in parts:
+    for part in sorted(parts, key=lambda part: not isinstance(part, TracedPart) or part.monoid is None):
+        if 2 * number >= flow.count:
+            break
         if isinstance(part, TracedPart) and isinstance(part.part, ValuesOfRanks):
             _, ordered, _, _ = _buckets_by_group(part, part.part, _Bags.of(part, flow, groups))
             number += int(_last_of_runs(ordered).sum())
