@@ -44,9 +44,10 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, TypedFlow, counts, opmw, processes, riot
 from tracetypes import __version__ as version
-from tracetypes.compiler.workspace.classes import Class, SubmittedFlow, SubmittedOperator
+from tracetypes.compiler.workspace.classes import SubmittedFlow, SubmittedOperator
+from tracetypes.compiler.workspace.database import Submission, WorkspaceDatabase
 from tracetypes.compiler.workspace.merge import merge, unmerge
-from tracetypes.compiler.workspace.running import Decision, Flow, Instance, Operator, Running, ancestors
+from tracetypes.compiler.workspace.running import Decision, Instance, Running
 
 LONGEST: Final = 2.0
 """Milliseconds of a decision, p99."""
@@ -60,6 +61,8 @@ ASKED: Final = {
     "OPMW, inferred types": Counts(flows=22, types=26, alone=271, de_duplicated=215, merged=100),
     "RIoTBench, constructed": Counts(flows=21, types=19, alone=138, de_duplicated=138, merged=75),
 }
+
+SUBMISSION: Final = Submission(code=64 * "0", plain={"inputs": {"rows": "rows"}, "outputs": {"out": "out"}})
 
 VERSIONS: Final = {"tracetypes": version, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
 
@@ -131,68 +134,6 @@ class Flows:
         return SubmittedFlow(name=own, operators=tuple(operators))
 
 
-class Store:
-    """A database with what runs. It is what a workspace needs to write, and not the workspace's own. Operators of one launch lie
-    side by side, so that a decision changes few pages."""
-
-    def __init__(self, folder: Path) -> None:
-        self.connection = sqlite3.connect(folder / "workspace.db", isolation_level=None)
-        self.connection.executescript(
-            """
-            PRAGMA journal_mode = WAL;
-            PRAGMA synchronous = FULL;
-            CREATE TABLE flows (name TEXT PRIMARY KEY, body TEXT) WITHOUT ROWID;
-            CREATE TABLE operators (launch INTEGER, id INTEGER, body TEXT, PRIMARY KEY (launch, id)) WITHOUT ROWID;
-            """
-        )
-
-    def write(self, decision: Decision) -> None:
-        """What a decision changes, in one transaction."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        self.connection.executemany("DELETE FROM flows WHERE name = ?", [(flow.name,) for flow in decision.leaves])
-        self.connection.executemany(
-            "DELETE FROM operators WHERE launch = ? AND id = ?", [(one.launch, one.id) for one in decision.stop]
-        )
-        self.connection.executemany(
-            "INSERT INTO operators VALUES (?, ?, ?)",
-            [
-                (one.launch, one.id, json.dumps([one.instance, one.inputs, one.flow, one.state_upstream]))
-                for one in decision.start
-            ],
-        )
-        self.connection.executemany(
-            "INSERT INTO flows VALUES (?, ?)",
-            [(flow.name, json.dumps([flow.start, flow.sinks])) for flow in decision.joins],
-        )
-        self.connection.execute("COMMIT")
-
-    def read(self, version: int) -> Running:
-        """What runs."""
-        operators: dict[Instance, Operator] = {}
-        for launch, id, body in self.connection.execute("SELECT launch, id, body FROM operators"):
-            instance, inputs, flow, state_upstream = json.loads(body)
-            operators[_instance(instance)] = Operator(
-                instance=_instance(instance),
-                inputs=tuple(map(_instance, inputs)),
-                launch=launch,
-                flow=flow,
-                id=id,
-                state_upstream=state_upstream,
-            )
-        flows = []
-        for name, body in self.connection.execute("SELECT name, body FROM flows"):
-            start, outputs = json.loads(body)
-            sinks = tuple((id, _instance(one)) for id, one in outputs)
-            needs = ancestors(operators, (sink for _, sink in sinks))
-            flows.append(Flow(name=name, start=start, sinks=sinks, needs=needs))
-        return Running.of(version, operators.values(), flows)
-
-
-def _instance(body: Any) -> Instance:
-    (identity, start), copy = body
-    return Instance(Class(identity, start), copy)
-
-
 class Page:
     """A file of which pages are written again and again."""
 
@@ -214,12 +155,13 @@ class Page:
         os.close(self.file)
 
 
-def filled(operators: int, seed: int) -> tuple[Running, Flows]:
-    """A state with at least so many operators, and the flows that may come."""
-    running, flows = Running(), Flows(max(2, operators // 400), seed)
+def filled(operators: int, seed: int) -> tuple[Running, Flows, list[Decision]]:
+    """A state with at least so many operators, the flows that may come, and the decisions that have led to it."""
+    running, flows, decisions = Running(), Flows(max(2, operators // 400), seed), list[Decision]()
     while len(running.operators) < operators:
-        running.apply(merge(running, flows.next()))
-    return running, flows
+        decisions.append(merge(running, flows.next()))
+        running.apply(decisions[-1])
+    return running, flows, decisions
 
 
 class Took(NamedTuple):
@@ -269,33 +211,40 @@ def shown(milliseconds: list[float]) -> dict[str, float]:
     return {name: round(one, 3) for name, one in found.items()}
 
 
+def write(kept: WorkspaceDatabase, decision: Decision) -> None:
+    """Make a decision durable."""
+    kept.write(decision, dict.fromkeys((flow.name for flow in decision.joins), SUBMISSION))
+
+
 def decide(operators: int, decisions: int) -> bool:
     """Print the times of decisions. Returns whether they are as short as asked."""
-    running, flows = filled(operators, seed=operators)
+    running, flows, before = filled(operators, seed=operators)
     times: dict[str, list[Took]] = {"submit": [], "remove": []}
-    for kind, took, _ in decided(running, flows, decisions):
+    for kind, took, decision in decided(running, flows, decisions):
         times[kind].append(took)
+        before.append(decision)
     written: dict[str, list[float]] = {"submit": [], "remove": []}
     bare: list[float] = []
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        store, page = Store(Path(folder)), Page(Path(folder))
-        store.write(Decision(base=0, joins=tuple(running.flows.values()), start=tuple(running.operators.values())))
+        kept, page = WorkspaceDatabase(Path(folder, "workspace.db"), "local"), Page(Path(folder))
+        for decision in before:
+            write(kept, decision)
         for kind, took, decision in decided(running, flows, decisions // 2):
             start = time.perf_counter()
-            store.write(decision)
+            write(kept, decision)
             between = time.perf_counter()
             page.write()
             end = time.perf_counter()
             written[kind].append(took.passed + 1000 * (between - start))
             bare.append(1000 * (end - between))
-        read = store.read(running.version)
+        read = kept.running()
         assert (read.operators, read.flows, read.counts, read.taps) == (
             running.operators,
             running.flows,
             running.counts,
             running.taps,
         ), "what is written is not what runs"
-        store.connection.close()
+        kept.close()
         page.close()
     one = max(_one_of_each(running), key=running.components.size)
     size = running.components.size(one)
