@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracetypes import Dataflow, Stream, U, check, every, interpret_rows, stdlib
@@ -232,6 +232,7 @@ def test_runs_over_columns_tell_the_trace_of_the_definition(name: str, columns: 
     assert [run.native for run in keyed_runs(one.stages[-1])] == [True]
 
     @settings(deadline=None, max_examples=8)
+    @example([attrs.evolve(r, n=r.n + 1) for r in tame(40)], 1, False)
     @given(st.lists(READINGS, max_size=30), st.integers(0, 1000), st.booleans())
     def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
         expected = outcome_of(lambda: interpret_rows(checked, {"in": rows})[0]["out"])

@@ -50,10 +50,11 @@ INFINITE: Final = 2100
 
 @attrs.frozen(eq=False)
 class _Bags:
-    """The items that count, by group: ``flow``, which are ``rows`` (int64) of all. A group may have none. ``seen`` sees what is
-    ranks of them."""
+    """The items that count, by group: ``flow``, which are ``rows`` (int64) of the ``whole``. A group may have none. ``seen`` sees
+    what is ranks of them."""
 
     rows: Any
+    whole: KeyedFlow
     flow: KeyedFlow
     groups: Groups
     seen: SeenChoice | None
@@ -61,11 +62,11 @@ class _Bags:
     @classmethod
     def of(cls, part: TracedPart, flow: KeyedFlow, groups: Groups, seen: SeenChoice | None = None) -> _Bags:
         if part.where is None or part.part.where is None:
-            return cls(np.arange(flow.count), flow, groups, seen)
+            return cls(np.arange(flow.count), flow, flow, groups, seen)
         rows = rows_where(part.part.where, part.where, flow.inputs, flow.count, seen)
         of_row = groups.of_row[rows]
         some = KeyedFlow.of(take(flow.key, rows), take(flow.value, rows), len(rows))
-        return cls(rows, some, Groups(of_row, np.bincount(of_row, minlength=groups.number)), seen)
+        return cls(rows, flow, some, Groups(of_row, np.bincount(of_row, minlength=groups.number)), seen)
 
     @property
     def count(self) -> int:
@@ -112,11 +113,11 @@ def _of_aggregate(part: TracedPart, aggregate: OfAggregate[Any], bags: _Bags) ->
     assert part.choice is not None
     rows = rows_needed(part.choice, bags.flow, bags.groups)
     group = bags.groups.of_row[rows]
-    if not len(rows) or (np.bincount(group) > 1).any():
+    if (np.bincount(group) > 1).any():
         raise Undefined(0)
-    by_group = np.full(bags.groups.number, rows[0])
-    by_group[group] = rows
-    return take(bags.flow.value, by_group)
+    by_group = np.zeros(bags.groups.number, np.int64)
+    by_group[group] = bags.rows[rows]
+    return take(bags.whole.value, by_group)
 
 
 def _listing(part: TracedPart, listing: Listing[Any], bags: _Bags) -> Column:
