@@ -41,6 +41,7 @@ from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
 from tracetypes.compiler.runtime.messages import Difference, Message
+from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import CodedError, RunError
@@ -49,6 +50,9 @@ __all__ = ["LocalSegment"]
 
 NO_TAKES: Final = Takes({}, [], False)
 """Before the first epoch."""
+
+LAG: Final = 20.0
+"""Seconds until what was sent to a broker can be read at the latest."""
 
 DEATHS: Final = 3
 """The run ends when worker processes die this many times in one epoch."""
@@ -67,6 +71,8 @@ class LocalSegment(RunningSegment):
         self._skipped = 0.0
         """In how many seconds to look for files again, if it was too soon."""
         self._wakeup = Wakeup(self.news)
+        self._ended: float | None = None
+        """When it was seen first that all senders are over."""
 
     @property
     def metrics(self) -> Batch | None:
@@ -163,7 +169,9 @@ class LocalSegment(RunningSegment):
         for channel in self.opened.receives.values():
             channel.bells.add(self.news)
         known = (FileSplits, StreamSplits)
-        self._is_woken = all(isinstance(one, known) for one in self.sources.values()) and not self.clocks.clocks
+        woken = [isinstance(one, known) for one in self.sources.values()]
+        woken += [isinstance(channel.reader.channel, FileChannel) for channel in self.opened.receives.values()]
+        self._is_woken = all(woken) and not self.clocks.clocks
 
     def _pause(self) -> None:
         """Wait for news, no longer than until it is time to look for files."""
@@ -216,7 +224,7 @@ class LocalSegment(RunningSegment):
         passed = any(last.elapsed.get(name) != time for name, time in elapsed.items())
         moved = passed or bool(new) or any(since != until for since, until in channels.values())
         if not moved and not drain:
-            self._is_over = not follows and senders_over and (ended or not more)
+            self._is_over = not follows and senders_over and (ended or not more) and not (drains and self._is_behind())
             if self._is_over and drains:
                 self._finish()
             return None
@@ -225,10 +233,23 @@ class LocalSegment(RunningSegment):
         places = [self.channels[leaf.name][0] for leaf in self.plan.channels]
         return Takes(sources, [(place, *channels[place]) for place in places], drain, elapsed)
 
+    def _is_behind(self) -> bool:
+        """Whether the end that the senders have sent may still come. A broker shows the end of a transaction some time after it
+        has answered that the transaction is committed."""
+        if self._answered or not self.opened.receives:
+            return False
+        self._ended = self._ended or time.monotonic()
+        return time.monotonic() < self._ended + LAG
+
+    @property
+    def _answered(self) -> bool:
+        """Whether the last stage has seen the end of the sources."""
+        number, _ = self.store.next
+        return bool(self.store.before(number).get("complete"))
+
     def _finish(self) -> None:
         """Mark the run as finished. Raises :class:`RunError` ``TT214`` if the last stage has not seen the end of the sources."""
-        number, _ = self.store.next
-        if not self.store.before(number).get("complete"):
+        if not self._answered:
             raise RunError(
                 "TT214", "the end of the sources was not answered", fix="run again to go on; if it happens again, report it"
             )
