@@ -167,6 +167,15 @@ def test_two_lambdas_of_a_library_are_two(monkeypatch: pytest.MonkeyPatch) -> No
     assert h == i != j
 
 
+def test_objects_that_cannot_be_looked_at_elsewhere_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of a framework raises when anything is asked of it, its class too. Modules are searched for lists that f reads."""
+    text = "class P:\n    def __getattribute__(self, name):\n        raise LookupError(name)\np = P()\ndef g(n):\n    return n"
+    plain = identity("T = [1, 2]\ndef f(n):\n    return T[0]")
+    with modules(proxied=text) as made:
+        monkeypatch.setitem(sys.modules, "no_module", made["proxied"].p)
+        assert identity("T = [1, 2]\ndef f(n):\n    return T[0]") == plain
+
+
 def test_cells_of_a_notebook_are_one_module() -> None:
     with modules(first_cell="N = 0\ndef f(n):\n    return N", second_cell="def bump():\n    global N\n    N += 1") as made:
         first, second = vars(made["first_cell"]), vars(made["second_cell"])

@@ -69,13 +69,15 @@ class Changes:
     def _globals(self) -> dict[int, list[tuple[str, str]]]:
         """Objects of the author's modules: where each is held."""
         if not self._owners:
-            for module in list(sys.modules.values()):  # some of them may be any object
-                file = getattr(module, "__file__", None)
-                if isinstance(file, str) and (is_library_file(file) or file.startswith(_OURS)):
-                    continue
-                if not isinstance(file, str) and getattr(module, "__name__", "") != "__main__":
+            for module in list(sys.modules.values()):
+                if not issubclass(type(module), types.ModuleType):  # it may be any object
                     continue
                 namespace = vars(module)
+                file = namespace.get("__file__")
+                if isinstance(file, str) and (is_library_file(file) or file.startswith(_OURS)):
+                    continue
+                if not isinstance(file, str) and namespace.get("__name__") != "__main__":
+                    continue
                 files = self.files(namespace)
                 for name, value in list(namespace.items()):
                     self._owners.setdefault(id(value), []).extend((file, name) for file in files)
@@ -97,7 +99,8 @@ def _files_of(namespace: dict[str, Any]) -> tuple[str, ...]:
     named = [file] if isinstance(file, str) else []
     if named and is_library_file(named[0]):
         return ()
-    functions = [one for one in list(namespace.values()) if isinstance(one, types.FunctionType)]
+    # Some objects raise when they are asked for their class: a proxy, for example.
+    functions = [one for one in list(namespace.values()) if type(one) is types.FunctionType]
     own = [one.__code__.co_filename for one in functions if one.__globals__ is namespace]
     return tuple(dict.fromkeys([*named, *own]))
 
