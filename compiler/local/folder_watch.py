@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +15,9 @@ LOCAL: Final = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs", "jfs", "bcachefs", "vfat", "exfat", "ntfs3"}
 )
 """File systems that only this machine writes to. Linux does not say what another machine writes to a mounted one."""
+
+
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
 class FolderWatch:
@@ -33,7 +36,7 @@ class FolderWatch:
     def watch(self, path: str, bell: threading.Event) -> None:
         """Set an event whenever something changes at a path or below it."""
         with self._lock:
-            if not self._start() or not _is_local(path):
+            if not self._start():
                 self._deaf.add(bell)
                 return
             folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
@@ -72,8 +75,13 @@ class FolderWatch:
         from inotify_simple import flags
 
         mask = flags.CREATE | flags.MODIFY | flags.CLOSE_WRITE | flags.MOVED_TO | flags.ATTRIB | flags.ONLYDIR
+        devices = set[int]()
         for directory in _folders(folder) if below else iter((folder,)):
             try:
+                device = os.stat(directory).st_dev
+                if device not in devices and not _is_local(directory):
+                    self._deaf.add(bell)
+                devices.add(device)
                 watch = self._inotify.add_watch(directory, mask)
             except OSError:  # gone again, not readable, or there are more folders than the system watches
                 self._deaf.add(bell)
@@ -88,6 +96,20 @@ class FolderWatch:
         return self._bells.pop(watch, set())
 
     def _listen(self) -> None:
+        """Set the events of what changes. If that is no longer possible, nobody hears anything."""
+        try:
+            self._hear()
+        except Exception:
+            with self._lock:
+                bells = set().union(*self._bells.values())
+                self._deaf |= bells
+                self._folders.clear()
+                self._bells.clear()
+                self._inotify = None
+            for bell in bells:
+                bell.set()
+
+    def _hear(self) -> None:
         from inotify_simple import flags
 
         while True:
@@ -141,17 +163,17 @@ def _has_links(folder: str) -> bool:
 
 def _is_local(path: str) -> bool:
     """Whether only this machine writes to the file system of a path."""
-    real, best, kind = os.path.realpath(path), "", ""
+    real, longest, kind = os.path.realpath(path), "", ""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
             lines = [line.split(" ") for line in mounts]
     except OSError:
         return False
-    for _, place, name, *_ in lines:
-        place = place.encode("utf-8", "surrogateescape").decode("unicode_escape") if "\\" in place else place
-        if (real == place or real.startswith(place.rstrip("/") + "/")) and len(place) >= len(best):
-            best, kind = place, name
-    return kind in LOCAL and stat.S_ISDIR(os.stat(best).st_mode)
+    for _, mount, name, *_ in lines:
+        place = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), mount)  # of a space, for example
+        if (real == place or real.startswith(place.rstrip("/") + "/")) and len(place) >= len(longest):
+            longest, kind = place, name
+    return kind in LOCAL
 
 
 FOLDERS: Final = FolderWatch()

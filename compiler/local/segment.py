@@ -137,9 +137,11 @@ class LocalSegment(RunningSegment):
             self._listen()
             if not store.drained:
                 self._look(at_once=True)
-            while not self.control.stop.is_set():
+            while True:
+                self._wakeup.look()  # first, so that a request to stop that comes from here on ends the next pause
+                if self.control.stop.is_set():
+                    return
                 freed.look()
-                self._wakeup.look()
                 number = self.log.ended + 1
                 takes = self.log.takes(number)
                 if takes is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from tracetypes.compiler.backend.control import Bell
 from tracetypes.compiler.local import folder_watch
 from tracetypes.compiler.local.channels import ManifestSplits
 from tracetypes.compiler.local.folder_watch import FolderWatch
+from tracetypes.compiler.local.segment import LocalSegment
 from tracetypes.compiler.local.wakeup import ASLEEP, LONGEST, SHORTEST, Wakeup
 from tracetypes.stdlib import aggregate, count, map_values
 
@@ -186,6 +188,38 @@ def test_a_folder_that_is_gone_is_not_heard(tmp_path: Path) -> None:
     assert soon(lambda: not watch.hears(bell))
 
 
+@linux
+def test_a_folder_below_that_another_machine_writes_to_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mounted").mkdir()
+    stat = os.stat
+
+    def other_device(path: Any, **how: Any) -> Any:
+        about = stat(path, **how)
+        return about if not str(path).endswith("mounted") else os.stat_result((*about[:2], about.st_dev + 1, *about[3:10]))
+
+    monkeypatch.setattr(os, "stat", other_device)
+    monkeypatch.setattr(folder_watch, "_is_local", lambda path: not path.endswith("mounted"))
+    watch, bell = FolderWatch(), threading.Event()
+    watch.watch(str(tmp_path), bell)
+    assert not watch.hears(bell)
+
+
+@linux
+def test_nobody_hears_when_the_system_ends_it(tmp_path: Path) -> None:
+    watch, bell = FolderWatch(), threading.Event()
+    watch.watch(str(tmp_path), bell)
+    assert watch.hears(bell)
+    broken = watch._inotify
+    watch._inotify = None  # what the thread reads next
+    (tmp_path / "a").touch()
+    assert soon(lambda: not watch.hears(bell))
+    assert bell.is_set()
+    other = threading.Event()
+    watch.watch(str(tmp_path), other)
+    assert watch.hears(other)
+    broken.close()
+
+
 @pytest.mark.parametrize("why", ["another machine writes to it", "the package is missing"])
 def test_what_is_not_heard_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     if why == "the package is missing":
@@ -228,6 +262,30 @@ def test_a_run_is_woken_by_files_and_senders(tmp_path: Path, monkeypatch: pytest
     finally:
         run.stop()
     run.wait()
+
+
+def test_a_request_to_stop_is_not_slept_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes just before the segment begins to look."""
+    segments: list[LocalSegment] = []
+    begin, look = LocalSegment.begin, Wakeup.look
+
+    def beginning(self: LocalSegment) -> LocalSegment:
+        segments.append(self)
+        return begin(self)
+
+    def looking(self: Wakeup) -> None:
+        for segment in segments:
+            segment.stop()
+        look(self)
+
+    monkeypatch.setattr(LocalSegment, "begin", beginning)
+    monkeypatch.setattr(Wakeup, "look", looking)
+    monkeypatch.setattr(Wakeup, "wait", lambda self, **_: pytest.fail("it sleeps"))
+    (tmp_path / "in").mkdir()
+    flow = Dataflow("sleeps")
+    rows = flow.source("rows", U[str, Row], markers=every(seconds=1, time=lambda row: row.ts), format=json_lines())
+    flow.sink("out", rows.through(map_values(lambda row: row.value + 1, to=int)))
+    tracetypes.start(flow, {"rows": tmp_path / "in"}, {"out": tmp_path / "out"}, backend="local", follow=True).wait()
 
 
 def test_what_was_sent_may_be_seen_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
