@@ -160,11 +160,11 @@ class _Types:
 
     def _any(self, op: ast.boolop, values: Sequence[ast.expr]) -> Any:
         """The type of ``a or b`` and of ``a and b``."""
-        at, found = self, []
+        at, types_before = self, []
         for one in values[:-1]:
-            found.append(_without_none(at.of(one)) if isinstance(op, ast.Or) else at.of(one))
+            types_before.append(_without_none(at.of(one)) if isinstance(op, ast.Or) else at.of(one))
             at = at._where(one, isinstance(op, ast.And))
-        return _all([*found, at.of(values[-1])])
+        return _all([*types_before, at.of(values[-1])])
 
     def _where(self, test: ast.expr, holds: bool) -> _Types:
         """The types where a test holds, or does not: what is no longer None."""
@@ -186,8 +186,8 @@ class _Types:
                 return self
 
     def _not_none(self, node: ast.expr) -> _Types:
-        found = self.of(node)
-        return self if found is None else attrs.evolve(self, known={**self.known, ast.dump(node): _without_none(found)})
+        annotation = self.of(node)
+        return self if annotation is None else attrs.evolve(self, known={**self.known, ast.dump(node): _without_none(annotation)})
 
     def _call(self, node: ast.Call) -> Any:
         callee = self._outer(node.func)

@@ -81,14 +81,14 @@ class ChannelRetention:
         """See at a start that the channel has what is not read yet, and that nobody has read what is still to come. Raises
         :class:`RunError` ``TT225``, ``TT227``."""
         with self._lock:
-            sender, needed = self.sender, self._needed
+            sender, places = self.sender, self._needed
             if sender is None:
                 return
-            if (ahead := max(needed, default=0)) > sender.log.begun + 1:
-                sent, read = sender.log.begun, ahead - 1
-                what = f"it has sent micro-batches up to {sent}, and readers of the channel have read up to {read}"
+            if (ahead := max(places, default=0)) > sender.log.begun + 1:
+                newest, last = sender.log.begun, ahead - 1
+                what = f"it has sent micro-batches up to {newest}, and readers of the channel have read up to {last}"
                 raise apart(sender.path, what, "Rows between would be lost")
-            self.reader.channel.check(sender.sent, min(needed, default=0))
+            self.reader.channel.check(sender.sent, min(places, default=0))
 
     @property
     def _places(self) -> dict[str, int]:
@@ -113,5 +113,5 @@ class ChannelRetention:
         with self._lock:
             # A manifest tells whether an epoch that is not committed was sent.
             own = [] if self.sender is None else [self.sender.log.ended + 1]
-            if needed := self._needed + own:
-                self.reader.channel.remove(min(needed))
+            if places := self._needed + own:
+                self.reader.channel.remove(min(places))

@@ -170,10 +170,10 @@ class LocalSegment(RunningSegment):
             FOLDERS.watch(files.path, self.news)
         for channel in self.opened.receives.values():
             channel.bells.add(self.news)
-        known = (FileSplits, StreamSplits)
-        woken = [isinstance(one, known) for one in self.sources.values()]
-        woken += [isinstance(channel.reader.channel, FileChannel) for channel in self.opened.receives.values()]
-        self._is_woken = all(woken) and not self.clocks.clocks
+        ringing = (FileSplits, StreamSplits)
+        rings = [isinstance(one, ringing) for one in self.sources.values()]
+        rings += [isinstance(channel.reader.channel, FileChannel) for channel in self.opened.receives.values()]
+        self._is_woken = all(rings) and not self.clocks.clocks
 
     def _pause(self) -> None:
         """Wait for news, no longer than until it is time to look for files."""

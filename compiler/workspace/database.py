@@ -132,30 +132,30 @@ class WorkspaceDatabase:
     def write(self, decision: Decision, submissions: Mapping[str, Submission] | None = None) -> None:
         """Make a decision, in one transaction. ``submissions``: of the flows that join, by name; one that only changes its name
         keeps its own. Raises ``ValueError`` if the decision was made for another state."""
-        given = submissions or {}
+        by_name = submissions or {}
         with self._lock, self._reading(), self._transaction():
             (version,) = self._all("SELECT version FROM about")[0]
             if version != decision.base:
                 raise ValueError(f"the decision was made for version {decision.base}, this is {version}")
-            left = [self._body(flow.name) for flow in reversed(decision.leaves)]
+            bodies = [self._body(flow.name) for flow in reversed(decision.leaves)]
             self._remove("flows", "name = ?", [(flow.name,) for flow in decision.leaves])
-            gone = [(one.launch, one.id) for one in decision.stop]
-            self._remove("attachments", "launch = ? AND id = ?", gone)
-            self._remove("operators", "launch = ? AND id = ?", gone)
+            stops = [(one.launch, one.id) for one in decision.stop]
+            self._remove("attachments", "launch = ? AND id = ?", stops)
+            self._remove("operators", "launch = ? AND id = ?", stops)
             self._add("operators", [(one.launch, one.id, _shown_operator(one)) for one in decision.start])
-            self._add("flows", [(flow.name, _shown_flow(flow, _submission_of(flow, given, left))) for flow in decision.joins])
+            self._add("flows", [(flow.name, _shown_flow(flow, _submission_of(flow, by_name, bodies))) for flow in decision.joins])
             self._note(version + 1)
 
     def attach(self, launch: int, id: int, place: int, marker: int) -> None:
         """An operator reads one of its inputs behind a marker (microseconds). Nothing behind it may be removed before this is
         written. A second marker for the same input is refused with ``ValueError``."""
         with self._lock, self._reading(), self._transaction():
-            found = self._all("SELECT marker FROM attachments WHERE launch = ? AND id = ? AND place = ?", (launch, id, place))
-            if found and found != [(marker,)]:
-                raise ValueError(f"input {place} of operator {launch}.{id} is read behind {found[0][0]}, not behind {marker}")
+            markers = self._all("SELECT marker FROM attachments WHERE launch = ? AND id = ? AND place = ?", (launch, id, place))
+            if markers and markers != [(marker,)]:
+                raise ValueError(f"input {place} of operator {launch}.{id} is read behind {markers[0][0]}, not behind {marker}")
             if not self._all("SELECT 1 FROM operators WHERE launch = ? AND id = ?", (launch, id)):
                 raise ValueError(f"there is no operator {launch}.{id}")
-            if not found:
+            if not markers:
                 self._add("attachments", [(launch, id, place, marker)])
                 (version,) = self._all("SELECT version FROM about")[0]
                 self._note(version)
@@ -192,12 +192,12 @@ class WorkspaceDatabase:
             self._connection.execute("INSERT INTO about VALUES (1, ?, ?, ?, ?)", (*about, checksum("about", *about)))
 
     def _is_of(self, backend: str) -> None:
-        ((known,),) = self._all("SELECT backend FROM about")
-        if known != backend:
+        ((own,),) = self._all("SELECT backend FROM about")
+        if own != backend:
             raise UsageError(
                 "TT402",
-                f"the workspace {self.path.parent} runs on {known!r}, not on {backend!r}",
-                fix=f"open it with backend={known!r}, or make another one",
+                f"the workspace {self.path.parent} runs on {own!r}, not on {backend!r}",
+                fix=f"open it with backend={own!r}, or make another one",
             )
 
     def _check(self) -> None:
@@ -273,11 +273,11 @@ class WorkspaceDatabase:
             raise damaged(self.path, error, "all flows of the workspace") from error
 
 
-def _submission_of(flow: Flow, given: Mapping[str, Submission], left: Iterable[Mapping[str, Any]]) -> Submission:
-    """What a flow that joins was submitted with. ``left``: the flows that leave, of which one may go on under this name."""
-    if flow.name in given:
-        return given[flow.name]
-    for one in left:
+def _submission_of(flow: Flow, by_name: Mapping[str, Submission], bodies: Iterable[Mapping[str, Any]]) -> Submission:
+    """What a flow that joins was submitted with. ``bodies``: of the flows that leave, of which one may go on under this name."""
+    if flow.name in by_name:
+        return by_name[flow.name]
+    for one in bodies:
         if one["sinks"] == _shown_sinks(flow):
             return Submission(code=one["code"], plain=one["plain"])
     raise ValueError(f"the flow {flow.name} joins without a submission")

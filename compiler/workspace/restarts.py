@@ -52,7 +52,7 @@ class Backoff:
 
 
 @attrs.define(eq=False)
-class _Kept:
+class _Segment:
     start: Callable[[], Running]
     upstream: frozenset[str]
     state: State = State.HELD
@@ -70,25 +70,25 @@ class RestartingSupervisor:
     ) -> None:
         self._supervisor = Supervisor(control, others_go_on=True)
         self._backoff, self._clock = backoff or Backoff(), clock
-        self._kept: dict[str, _Kept] = {}
+        self._segments: dict[str, _Segment] = {}
         """Upstream first."""
 
     def keep(self, name: str, start: Callable[[], Running], upstream: Collection[str] = ()) -> None:
         """Let a segment run from now on. ``start``: opens and starts it, each time anew. ``upstream``: the segments that it reads
         from, which are kept already. Raises :class:`ValueError` for a name that is kept, and for one upstream that is not."""
-        if name in self._kept:
-            raise ValueError(f"segment {name!r} is {self._kept[name].state.value} already")
-        if missing := [one for one in upstream if one not in self._kept]:
+        if name in self._segments:
+            raise ValueError(f"segment {name!r} is {self._segments[name].state.value} already")
+        if missing := [one for one in upstream if one not in self._segments]:
             raise ValueError(f"segment {name!r} reads from {missing[0]!r}, which is not there")
-        self._kept[name] = _Kept(start, frozenset(upstream))
+        self._segments[name] = _Segment(start, frozenset(upstream))
         self._start_all()
 
     def remove(self, name: str, *, drain: bool = False) -> None:
         """Let a segment end: soon, or behind all open blocks. It is gone when it is over. One that has failed is gone at once.
         Raises :class:`ValueError` while others read from it."""
-        if readers := [other for other, one in self._kept.items() if name in one.upstream and one.state is not State.ENDING]:
+        if readers := [other for other, one in self._segments.items() if name in one.upstream and one.state is not State.ENDING]:
             raise ValueError(f"segment {readers[0]!r} reads from {name!r}")
-        one = self._kept[name]
+        one = self._segments[name]
         if name in self._supervisor.running:
             one.state = State.ENDING
             (self._supervisor.drain if drain else self._supervisor.stop)(name)
@@ -98,23 +98,23 @@ class RestartingSupervisor:
     @property
     def states(self) -> dict[str, State]:
         """What each segment does. One that has failed is never ``RUNNING``."""
-        return {name: one.state for name, one in self._kept.items()}
+        return {name: one.state for name, one in self._segments.items()}
 
     def error(self, name: str) -> BaseException | None:
         """What a segment failed of last, if it has not run for long since."""
-        return self._kept[name].error
+        return self._segments[name].error
 
     def look(self, seconds: float = PAUSE) -> None:
         """See what is over, and start what is due. If nothing has happened, wait for news, for at most some seconds."""
         now = self._clock()
-        waits = [one.due - now for one in self._kept.values() if one.state is State.FAILED]
+        waits = [one.due - now for one in self._segments.values() if one.state is State.FAILED]
         if self._supervisor.running:
             self._supervisor.look(max(0.0, min([seconds, *waits])))
         else:
             self._supervisor.control.news.wait(max(0.0, min([seconds, *waits])))
         running, failures, doomed = self._supervisor.running, dict(self._supervisor.failures), self._supervisor.doomed
         now = self._clock()
-        for name, one in list(self._kept.items()):
+        for name, one in list(self._segments.items()):
             if name in running:
                 if one.failures and now - one.began >= self._backoff.forgiven:
                     one.failures, one.error = 0, None
@@ -130,12 +130,12 @@ class RestartingSupervisor:
 
     def stop_all(self) -> None:
         """End all segments soon. None starts again."""
-        for name in list(reversed(self._kept)):
+        for name in list(reversed(self._segments)):
             self.remove(name)
 
     def _start_all(self) -> None:
         """Start what may run, each behind what it reads from."""
-        for name, one in self._kept.items():
+        for name, one in self._segments.items():
             due = one.state is State.HELD or (one.state is State.FAILED and one.due <= self._clock())
             if due and all(self._is_fine(above) for above in one.upstream):
                 self._supervisor.start(name, one.start, one.upstream)
@@ -149,14 +149,14 @@ class RestartingSupervisor:
 
     def _is_fine(self, name: str) -> bool:
         """Whether others may read from a segment."""
-        return name not in self._kept or self._kept[name].state in (State.RUNNING, State.OVER, State.ENDING)
+        return name not in self._segments or self._segments[name].state in (State.RUNNING, State.OVER, State.ENDING)
 
     def _has_failed(self, name: str, error: BaseException) -> None:
-        one = self._kept[name]
+        one = self._segments[name]
         one.state, one.error, one.failures = State.FAILED, error, one.failures + 1
         one.due = self._clock() + self._backoff.delay(one.failures)
         self._supervisor.forget(name)
 
     def _forget(self, name: str) -> None:
-        del self._kept[name]
+        del self._segments[name]
         self._supervisor.forget(name)

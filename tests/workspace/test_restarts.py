@@ -171,6 +171,18 @@ def test_nothing_starts_again_when_all_is_stopped(workspace: Workspace) -> None:
     assert RUNNING not in workspace.kept.states.values()
 
 
+def test_all_can_be_removed_at_once(workspace: Workspace) -> None:
+    workspace.keep("a")
+    workspace.keep("b", "a")
+    workspace.keep("c")
+    workspace.segments["c"].fails()
+    workspace.look()
+    workspace.kept.stop_all()
+    assert workspace.kept.states == {"a": ENDING, "b": ENDING}
+    assert workspace.look(100) == {}
+    assert workspace.starts == {"a": 1, "b": 1, "c": 1}
+
+
 def test_names_are_of_one_segment(workspace: Workspace) -> None:
     workspace.keep("a")
     with pytest.raises(ValueError, match="segment 'a' is running already"):
