@@ -138,7 +138,7 @@ def test_values_of_all_kinds(join: str, columns: Counter[str]) -> None:
     plans = of_all_kinds(join)
     assert joins_of(plans[1].stages[-1]) is not None
 
-    @settings(deadline=None, max_examples=some(4))
+    @settings(deadline=None, max_examples=some(10))
     @given(st.lists(READINGS, max_size=15), st.lists(READINGS, min_size=5, max_size=15), st.integers(0, 1000))
     def one_run(left: list[Any], right: list[Any], seed: int) -> None:
         assert answers_differ(plans, {"left": left, "right": right}, seed, changing=seed % 2 == 0) is None

@@ -6,7 +6,7 @@ import attrs
 
 from tracetypes.block_joins import BlockJoin
 from tracetypes.compiler.analysis.blame import Opaque, refusal
-from tracetypes.compiler.analysis.joins import gives_joined, sides_in, value_in
+from tracetypes.compiler.analysis.joins import JoinKind, gives_joined, sides_in, value_in
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Record, Schema
 from tracetypes.templates import Operator, OpKeyedUnordered
@@ -16,7 +16,7 @@ __all__ = ["TracedBlockJoin", "block_join_in"]
 
 
 @attrs.frozen(eq=False)
-class TracedBlockJoin:
+class TracedBlockJoin(JoinKind):
     """A join by key and block. ``takes``: the union of the records ``left`` and ``right``; ``gives``: what it emits. The others
     are those of :class:`tracetypes.block_joins.BlockJoin`."""
 
@@ -34,16 +34,6 @@ class TracedBlockJoin:
     def values(self) -> tuple[Schema, Schema]:
         """The schemas of the values of the two sides."""
         return value_in(self.left), value_in(self.right)
-
-    @property
-    def alone(self) -> bool:
-        """Whether left items are emitted alone."""
-        return self.how in ("semi", "anti")
-
-    @property
-    def outer(self) -> tuple[bool, bool]:
-        """Whether left and right items are emitted that have found no partner."""
-        return self.how in ("left", "full", "anti"), self.how in ("right", "full")
 
 
 def block_join_in(op: Operator, takes: StreamType, gives: StreamType) -> TracedBlockJoin | Opaque:

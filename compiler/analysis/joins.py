@@ -16,7 +16,7 @@ from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.records import Integer, OneOf, Optional, Record, Schema
 from tracetypes.trace import StreamType
 
-__all__ = ["LONGEST", "JoinForm", "gives_joined", "optional", "sides_in", "time_in", "value_in"]
+__all__ = ["LONGEST", "JoinForm", "JoinKind", "gives_joined", "optional", "sides_in", "time_in", "value_in"]
 
 LONGEST = 1 << 61
 """The longest tolerance or interval, and the latest time, in microseconds: they are added and subtracted in 64 bits."""
@@ -30,6 +30,23 @@ class JoinForm(OrderedForm):
     left: Record
     right: Record
     times: tuple[Tree, Tree]
+
+
+class JoinKind:
+    """What the kind of a join says of its output. ``how``: the kind, as its author gives it."""
+
+    __slots__ = ()
+    how: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether left items are emitted alone."""
+        return self.how in ("semi", "anti")
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Whether left and right items are emitted that have found no partner."""
+        return self.how in ("left", "full", "anti"), self.how in ("right", "full")
 
 
 def sides_in(takes: StreamType, of_left: object) -> tuple[Record, Record]:

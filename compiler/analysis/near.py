@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.analysis.joins import LONGEST, JoinForm, gives_joined, sides_in, time_in, value_in
+from tracetypes.compiler.analysis.joins import LONGEST, JoinForm, JoinKind, gives_joined, sides_in, time_in, value_in
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.tracer import Untraceable
 from tracetypes.near import Near
@@ -18,7 +18,7 @@ __all__ = ["TracedNear", "near_in"]
 
 
 @attrs.frozen(eq=False)
-class TracedNear(JoinForm):
+class TracedNear(JoinForm, JoinKind):
     """An interval join. ``waits``: how long (microseconds) left and right items may still find a partner. ``lists``: the kinds of
     the lists in which these wait."""
 
@@ -30,16 +30,6 @@ class TracedNear(JoinForm):
     def trees(self) -> tuple[Tree, ...]:
         """All trees."""
         return self.times
-
-    @property
-    def alone(self) -> bool:
-        """Whether left items are emitted alone."""
-        return self.how in ("semi", "anti")
-
-    @property
-    def outer(self) -> tuple[bool, bool]:
-        """Whether left and right items are emitted that have found no partner."""
-        return self.how in ("left", "full", "anti"), self.how in ("right", "full")
 
 
 def near_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Near[Any], takes: StreamType, gives: StreamType) -> TracedNear:
