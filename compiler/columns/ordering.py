@@ -322,16 +322,29 @@ def _integers(values: Any) -> Any:
 
 def _keys_of_members(kind: OneOf, column: Column) -> list[SortKey]:
     """The same for a union: by member first."""
-    count = len(column.values)
-    which = np.zeros(count, np.int64)
-    parts = [which]
+    count = len(column.storage)
+    which, places = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    keys = [SortKey.column(which)]
     for at, member in enumerate(members_of(kind, column, count)):
         which[member.rows] = at
-        for one in canonical_columns(member.columns):
-            part = np.zeros(count, np.int64)
-            part[member.rows] = one
-            parts.append(part)
-    return list(map(SortKey.column, parts))
+        places[member.rows] = np.arange(len(member.rows))
+        keys += [_of_member(which, places, at, key) for key in canonical_keys(member.columns)]
+    return keys
+
+
+def _of_member(which: Any, places: Any, at: int, key: SortKey) -> SortKey:
+    """A column of one member as a column of the union: all other rows are equal there. ``which``: the member of each row;
+    ``places``: its place among those of its member (both int64)."""
+
+    def numbers(rows: Any, group: Any) -> Any:
+        mine = np.flatnonzero((which if rows is None else which[rows]) == at)
+        among = places[mine if rows is None else rows[mine]]
+        found = np.zeros(len(which) if rows is None else len(rows), np.int64)
+        if len(mine):
+            found[mine] = key.of(among, None if group is None else group[mine])
+        return found
+
+    return SortKey(numbers, key.dear)
 
 
 def _float_order(values: Any) -> Any:

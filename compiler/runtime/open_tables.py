@@ -17,7 +17,7 @@ from tracetypes.compiler.columns.column import Columns, inputs_of, taken_later
 from tracetypes.compiler.columns.concatenation import merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import return_values
-from tracetypes.compiler.columns.members import members_of
+from tracetypes.compiler.columns.members import members_of, union_column
 from tracetypes.compiler.columns.ordering import Runs, Sorter, codes_of
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime import limits
@@ -104,24 +104,31 @@ class Tables:
         tables, self.state.tables = self.state.tables, []
         blocks = []
         for ends, keys, values in tables:
-            ready = ends <= last
-            if not ready.all():
-                mask = pa.array(~ready)
+            waits = ends > last
+            first = int(np.argmax(waits)) if waits.any() else len(ends)
+            if first:
+                blocks.append((ends[:first], keys.slice(0, first), values.slice(0, first)))
+            if first < len(ends):
+                # Times are nearly in order, so these are few: the others need not be copied.
+                ends, keys, values, waits = ends[first:], keys.slice(first), values.slice(first), waits[first:]
+                mask = pa.array(waits)
                 left = (with_short_dictionaries(one.filter(mask)) for one in (keys, values))
-                self.state.tables.append((ends[~ready], *left))
-                mask = pa.array(ready)
-                ends, keys, values = ends[ready], keys.filter(mask), values.filter(mask)
-            if len(ends):
-                blocks.append((ends, keys, values))
+                self.state.tables.append((ends[waits], *left))
+                if not waits.all():
+                    mask = pa.array(~waits)
+                    blocks.append((ends[~waits], keys.filter(mask), values.filter(mask)))
         return blocks
 
     def table(self, last: int) -> tuple[Any, Any, Any] | None:
         """The same as one table; None for nothing."""
         ready = self.ready(last)
-        if not ready:
-            return None
-        ends, keys, values = zip(*ready, strict=True)
-        return np.concatenate(ends), concat_arrays(keys), concat_arrays(values)
+        return as_one(ready) if ready else None
+
+
+def as_one(tables: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    """Tables, at least one, after each other."""
+    ends, keys, values = zip(*tables, strict=True)
+    return np.concatenate(ends), concat_arrays(keys), concat_arrays(values)
 
 
 class TableBlocks(OpenBlocks):
@@ -188,22 +195,27 @@ class SortedBlocks(TableBlocks):
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers, sorted; they are held no longer. Where they cannot be sorted all at once that is left to
         the operator."""
-        table = self.tables.table(coming.markers[-1])
+        tables = self.tables.ready(coming.markers[-1])
         if self.place is not None and self.as_columns:
             try:
-                return self._items(self.place, table)
+                return self._items(self.place, tables)
             except Undefined:
                 pass
-        return self.sorted(table, coming)
+        return self.sorted(as_one(tables) if tables else None, coming)
 
-    def _items(self, place: Place, table: tuple[Any, Any, Any] | None) -> OrderedItems:
-        """The items of a table by key. Raises :class:`Undefined`."""
+    def _items(self, place: Place, tables: Sequence[tuple[Any, Any, Any]]) -> OrderedItems:
+        """The items of some tables by key. Raises :class:`Undefined`."""
         takes = self.takes
-        if table is None:
+        if not tables:
             none, keys, column = np.zeros(0, np.int64), array(takes.key, []), array(takes.value, [])
             return OrderedItems(from_arrow(takes.key, keys), 0, none, none, from_arrow(takes.value, column), 1)
-        ends, keys, column = table
-        values, codes = from_arrow(takes.value, column), codes_of(takes.key, keys)
+        ends_of_each, keys_of_each, columns = zip(*tables, strict=True)
+        ends, keys = np.concatenate(ends_of_each), concat_arrays(keys_of_each)
+        codes = codes_of(takes.key, keys)
+        if isinstance(takes.value, OneOf):
+            values: Columns = union_column(takes.value, columns)
+        else:
+            values = from_arrow(takes.value, concat_arrays(columns))
         rows = self.sorter.rows_of_columns([codes, ends], place.of(takes.value, values, len(ends)), values)
         codes, ends = codes[rows], ends[rows]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
