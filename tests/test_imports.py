@@ -44,7 +44,7 @@ RULES = (
         "what a program means does not depend on how it runs",
         within="tracetypes",
         forbidden=(*HEAVY, "py4j", "sklearn", "matplotlib", *OUTER),
-        but=(*OUTER, "tracetypes.__main__", "tracetypes.running", "tracetypes.suggestions"),
+        but=(*OUTER, "tracetypes.__main__", "tracetypes.running", "tracetypes.suggestions", "tracetypes.workspace"),
     ),
     Rule("only laws need Hypothesis", "tracetypes", ("hypothesis",), but=("tracetypes.testing", "tracetypes.laws")),
     Rule("laws are looked for by testing", "tracetypes", ("tracetypes.laws",), but=("tracetypes.testing", "tracetypes.laws")),

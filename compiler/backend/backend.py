@@ -83,6 +83,10 @@ class Running(Protocol):
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it is over, or for this many seconds. Returns whether it is over."""
 
+    def catch_up(self, seconds: float | None = None) -> bool:
+        """Wait until all that is there now is answered and committed, or it is over, or for this many seconds. Returns whether
+        that is so."""
+
     def listen(self, bell: Bell) -> None:
         """Ring a bell when it is over."""
 

@@ -10,6 +10,7 @@ import attrs
 from tracetypes.compiler.store.channel import Channel, Kept
 from tracetypes.compiler.store.compatibility import EpochLog
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.sent_blocks import BEGINNING, SentBlocks
 from tracetypes.compiler.store.small_files import apart
 
 __all__ = ["ChannelReader", "ChannelRetention"]
@@ -54,11 +55,10 @@ class ChannelRetention:
         self.ring()
 
     def join(self, segment: str, log: EpochLog, readings: int = 1) -> None:
-        """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. Its
-        pin ends: the log says from now on what it needs."""
+        """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. From the
+        first commit on the log says what it needs, and its pin no longer counts."""
         with self._lock:
             self._readers[segment] = log, readings
-            self._pins.pop(segment, None)
 
     def leave(self, segment: str) -> None:
         """A segment reads the channel no more, and needs nothing of it."""
@@ -70,6 +70,26 @@ class ChannelRetention:
         """Keep the entries from a place on, for a reader that has not joined yet."""
         with self._lock:
             self._pins[name] = place
+
+    @property
+    def sent(self) -> tuple[int, SentBlocks]:
+        """The place behind the last epoch that was sent and committed, and which blocks have been sent up to there."""
+        if self.sender is None:
+            return 0, SentBlocks()
+        place = self.sender.log.ended + 1
+        return place, SentBlocks.of(self.sender.before(place))
+
+    @property
+    def earliest(self) -> tuple[int, int]:
+        """The first place that is kept, and the marker behind which everything lies there or later."""
+        place, sent = self.sent
+        first = self.reader.channel.first
+        if self.sender is None or first is None or first >= place:
+            return place, sent.behind
+        if first == 0:
+            return 0, BEGINNING
+        before = self.sender.committed(first - 1)
+        return (place, sent.behind) if before is None else (first, SentBlocks.of(before).behind)
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -94,8 +114,11 @@ class ChannelRetention:
     def _places(self) -> dict[str, int]:
         """The place from which each reader needs the channel, and each pin."""
         all_places = {name: (self.reader.places(log), readings) for name, (log, readings) in self._readers.items()}
-        needed = {name: min(places) if len(places) == readings else 0 for name, (places, readings) in all_places.items()}
-        return {**needed, **self._pins}
+        needed = {
+            name: min(places) if len(places) == readings else self._pins.get(name, 0)
+            for name, (places, readings) in all_places.items()
+        }
+        return {**self._pins, **needed}
 
     @property
     def _needed(self) -> list[int]:

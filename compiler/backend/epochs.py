@@ -30,7 +30,9 @@ from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.metrics import Batch, StageMetrics, stage_metrics
 from tracetypes.compiler.store.output_interface import Output, rows_sent
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.sent_blocks import SentBlocks
 from tracetypes.compiler.store.staging import Staging
+from tracetypes.markers import EventTime
 
 __all__ = ["EpochResult", "epoch_result"]
 
@@ -39,7 +41,8 @@ __all__ = ["EpochResult", "epoch_result"]
 class EpochResult:
     """The messages of an epoch for its output, and its commit record. ``frontiers``: of a plan without a stage, the last marker
     before each piece. ``verified``: how many rows were compared with plain Python, and the seconds for it. ``jumps``: rows
-    that are very far ahead of those before them, by source. ``notes``: what was noticed in splits, in the order of the source."""
+    that are very far ahead of those before them, by source. ``notes``: what was noticed in splits, in the order of the source.
+    ``sent``: the blocks that were sent before the epoch."""
 
     messages: list[Message]
     record: dict[str, Any]
@@ -48,11 +51,13 @@ class EpochResult:
     verified: tuple[int, float]
     jumps: tuple[tuple[str, Jump], ...]
     notes: tuple[TextNotes, ...]
+    sent: SentBlocks
 
     def written(self, output: Output, number: int) -> dict[str, Any]:
         """The commit record, when an output has taken the epoch."""
         output.take(self.messages, number, self.frontiers)
-        return self.record | {"sends": output.sends(number)}
+        sent = self.sent.later(output.blocks(number), self.record["marker"])
+        return self.record | {"sends": output.sends(number), "sent": sent.plain}
 
     def batch(self, number: int, seconds: float, query: str, output: Output) -> Batch:
         """The metrics of the epoch, once its output has taken it."""
@@ -102,7 +107,8 @@ def epoch_result(plan: Plan, messages: Sequence[Message], number: int, store: Ru
     total = sum(one.rows for one in verified), sum(one.seconds for one in verified)
     jumps = tuple(jump for message in rest if isinstance(message.body, StageProgress) for jump in message.body.jumps)
     noticed = tuple(sorted(notes, key=lambda one: one.piece))
-    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total, jumps, noticed)
+    sent = attrs.evolve(SentBlocks.of(before), period=_period(plan) if is_straight(plan) else None)
+    return EpochResult(rest, record, frontiers, stage_metrics(plan, rest), total, jumps, noticed, sent)
 
 
 def _closed(
@@ -149,6 +155,12 @@ def _record(plan: Plan, messages: Sequence[Message], before: dict[str, Any]) -> 
             if progress.markers:
                 record["markers"], record["marker"] = len(progress.markers), progress.markers[-1]
     return record
+
+
+def _period(plan: Plan) -> int | None:
+    """The period of the markers of a plan that reads one source."""
+    found = {leaf.source.markers.period for leaf in plan.sources if isinstance(leaf.source.markers, EventTime)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _latest(newest: Mapping[str, list[Reached]]) -> dict[str, int]:

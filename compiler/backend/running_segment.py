@@ -25,6 +25,9 @@ class RunningSegment(ABC):
         self.news = threading.Event()
         """Set when it may have something to do."""
         self._ending = threading.Lock()
+        self._answers = threading.Condition()
+        self._asked = self._answered_up_to = 0
+        """How many have waited for all that is there, and how many of them need not wait any more."""
         self._bells: list[Bell] = []
         self._is_ending = False
         self._thread = threading.Thread(target=self._body, name=f"tracetypes {opened.shown}", daemon=True)
@@ -48,6 +51,22 @@ class RunningSegment(ABC):
         """Wait until it is over, or for this many seconds. Returns whether it is over."""
         self._thread.join(1.0 if self._is_ending and seconds is not None else seconds)
         return not self._thread.is_alive()
+
+    def catch_up(self, seconds: float | None = None) -> bool:
+        """Wait until all that is there now is answered and committed, or it is over, or for this many seconds. Returns whether
+        that is so."""
+        with self._answers:
+            self._asked += 1
+            mine = self._asked
+            self.news.set()
+            return self._answers.wait_for(lambda: self._answered_up_to >= mine or self._is_ending, seconds)
+
+    def _caught_up(self, asked: int) -> None:
+        """A look that began when so many had asked has found nothing new."""
+        if asked > self._answered_up_to:
+            with self._answers:
+                self._answered_up_to = asked
+                self._answers.notify_all()
 
     def listen(self, bell: Bell) -> None:
         """Ring a bell when it is over."""
@@ -79,6 +98,8 @@ class RunningSegment(ABC):
         finally:
             with self._ending:
                 self._is_ending = True
+                with self._answers:
+                    self._answers.notify_all()
                 for bell in self._bells:
                     bell.ring()
 

@@ -32,7 +32,7 @@ from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import TopicChannel
 from tracetypes.errors import RunError
 
-__all__ = ["SegmentOpener", "set_apart"]
+__all__ = ["SegmentOpener", "begin_files", "set_apart"]
 
 
 @attrs.frozen(eq=False)
@@ -96,7 +96,9 @@ class SegmentOpener:
 
     def open(self, segment: Segment, plan: Plan, store: RunStore) -> OpenSegment:
         """A segment that may start. It reads its channels from now on. Raises :class:`RunError` ``TT231``."""
-        self._begin_files(plan, store)
+        begin_files(
+            self.backend, plan, store, self.inputs, appended=self.options.appended, follows=not self.options.drains
+        )
         sends = None if segment.sends is None else self.channels[segment.sends]
         if sends is not None and (self.places.topics is None or plan.gate is not None):
             sends.sender = store
@@ -129,15 +131,16 @@ class SegmentOpener:
         topics = self.places.topics
         return FileChannel(name, path) if topics is None else TopicChannel(name, topics.address(run, name), path)
 
-    def _begin_files(self, plan: Plan, store: RunStore) -> None:
-        """Go on with the files that a query has listed."""
-        log, options = self.backend.log(store.path), self.options
-        for leaf in plan.sources:
-            files = self.inputs[leaf.source.name].files(
-                store.path, leaf.label, tasks=self.backend.tasks, appended=options.appended, follows=not options.drains
-            )
-            if files is None:
-                continue
+def begin_files(
+    backend: Backend, plan: Plan, store: RunStore, inputs: Mapping[str, OpenInput], *, appended: bool, follows: bool
+) -> None:
+    """Go on with the files that a segment has listed. Raises :class:`RunError` ``TT231``."""
+    log = backend.log(store.path)
+    for leaf in plan.sources:
+        files = inputs[leaf.source.name].files(
+            store.path, leaf.label, tasks=backend.tasks, appended=appended, follows=follows
+        )
+        if files is not None:
             store.files[leaf.label] = files
             files.begin(store.about(leaf.label), log.listed, log.ended, store.visible, not is_straight(plan))
 

@@ -10,7 +10,7 @@ import attrs
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.store.channel import Channel
-from tracetypes.compiler.store.file_channel import FileChannel, entries_of, manifest_number
+from tracetypes.compiler.store.file_channel import FileChannel, entries_of, manifest_lines, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
@@ -21,7 +21,8 @@ MOST: Final = 64
 
 
 class ManifestSplits:
-    """The lines of manifests. An offset ``{"next": 4}`` is the first manifest that is not taken."""
+    """The lines of manifests. An offset ``{"next": 4}`` is the first manifest that is not taken. One with an ``end`` is the end of
+    the channel for a reader that leaves it, and has the entry that says so."""
 
     def __init__(self, channel: FileChannel) -> None:
         self.channel = channel
@@ -32,6 +33,8 @@ class ManifestSplits:
 
     def end(self, since: Offset) -> Offset:
         """Behind the manifests that are there."""
+        if "end" in since:
+            return since
         numbers = sorted(n for n in map(manifest_number, self.channel.manifests.iterdir()) if n >= since["next"])[:MOST]
         return {"next": numbers[-1] + 1} if numbers else since
 
@@ -39,7 +42,11 @@ class ManifestSplits:
         """Their lines, in order."""
         paths = sorted(self.channel.manifests.iterdir(), key=manifest_number)
         within = (path for path in paths if since["next"] <= manifest_number(path) < until["next"])
-        return [(line,) for path in within for line in entries_of(path, self.channel.contents.run)]
+        run = self.channel.contents.run
+        lines = [line for path in within for line in entries_of(path, run)]
+        if "end" in until and "end" not in since:
+            lines += manifest_lines([until["end"]], run)
+        return [(line,) for line in lines]
 
 
 _SPLITS: Final[Mapping[type[Channel], Callable[[Any, int], Splits]]] = {

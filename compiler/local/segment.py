@@ -145,8 +145,10 @@ class LocalSegment(RunningSegment):
                 number = self.log.ended + 1
                 takes = self.log.takes(number)
                 if takes is None:
-                    takes = self._next()
+                    asked = self._asked
+                    takes = self._next(at_once=asked > self._answered_up_to)
                     if takes is None:
+                        self._caught_up(asked)
                         if self._is_over:
                             return
                         settling.look()
@@ -191,12 +193,12 @@ class LocalSegment(RunningSegment):
         ended = time.monotonic()
         self._rest = ended + 4 * (ended - began)
 
-    def _next(self) -> Takes | None:
+    def _next(self, *, at_once: bool = False) -> Takes | None:
         """What the next epoch takes; None if nothing is new, and then it is known whether all is over. Where no more comes, the
         sources end with the last rows.
 
         The request to drain, and whether a source is over, are looked at once: both may come at any moment, and between two looks
-        the sources would end without an epoch that answers it.
+        the sources would end without an epoch that answers it. ``at_once``: look for files even if that was done just now.
         """
         log, store = self.log, self.store
         senders_over = all(one.complete.is_set() for one in self.opened.receives.values())  # before the look at their channels
@@ -205,7 +207,7 @@ class LocalSegment(RunningSegment):
         last = log.takes(log.ended) or NO_TAKES
         ended = log.took_from(store.control, log.ended)
         if not ended and (follows or drained):
-            self._look(at_once=not follows)
+            self._look(at_once=at_once or not follows)
         sources: dict[str, tuple[Any, Any]] = {}
         more = False
         for label, splits in self.sources.items():
@@ -215,9 +217,12 @@ class LocalSegment(RunningSegment):
             more = more or (not ended and not follows and until != since and splits.end(until) != until)
         untils = {name: until for name, _, until in last.channels}
         channels: dict[str, tuple[Any, Any]] = {}
-        for directory, splits in self.channels.values():
+        leaves = self.opened.leaves and drained
+        for name, (directory, splits) in self.channels.items():
             since = untils.get(directory) or splits.begin()
-            channels[directory] = since, splits.end(since)
+            channels[directory] = since, self._leave(name, splits, since) if leaves else splits.end(since)
+        if leaves:
+            senders_over = all("end" in until or self.opened.receives[name].complete.is_set() for name, until in self._untils(channels))
         more = more or not (drained or all(one.is_over(sources[label][1]) for label, one in self.streams.items()))
         drains = self.opened.drain or drained
         drain = bool(self.plan.sources) and drains and not follows and not ended and not more
@@ -234,6 +239,22 @@ class LocalSegment(RunningSegment):
             store.drain()
         places = [self.channels[leaf.name][0] for leaf in self.plan.channels]
         return Takes(sources, [(place, *channels[place]) for place in places], drain, elapsed)
+
+    def _leave(self, name: str, splits: Splits, since: Any) -> Any:
+        """How far to read a channel that is left: to its end, or behind what its sender has committed, where that goes on."""
+        channel = self.opened.receives[name]
+        if "end" in since or channel.complete.is_set():
+            return splits.end(since)
+        place, sent = channel.sent
+        until = splits.end(since)
+        if until != since or since["next"] > place:  # the rest comes with the next epoch
+            return until
+        need = next(leaf.silence for leaf in self.plan.channels if leaf.name == name)
+        return {**since, "end": sent.ending(need)}
+
+    def _untils(self, channels: Mapping[str, tuple[Any, Any]]) -> list[tuple[str, Any]]:
+        """Up to where each channel is read, by name."""
+        return [(name, channels[directory][1]) for name, (directory, _) in self.channels.items()]
 
     def _is_behind(self) -> bool:
         """Whether the end that the senders have sent may still come. A broker shows the end of a transaction some time after it

@@ -107,7 +107,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Split: dict.fromkeys(("id", "where", "inputs", "how", "ways"), DERIVED),
     Gather: dict.fromkeys(("id", "where", "inputs"), DERIVED),
     Restore: dict.fromkeys(("id", "where", "inputs"), DERIVED),
-    Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "inputs": DERIVED},
+    Receive: {"id": DERIVED, "where": DERIVED, "name": KEPT, "edge": KEPT, "behind": DERIVED, "inputs": DERIVED},
     Fused: dict.fromkeys(("id", "where", "inputs", "steps"), DERIVED),
     EventTime: {**dict.fromkeys(("period", "delay", "time", "unit", "ahead", "per", "idle"), KEPT), "closes_after": FREE},
     InBand: dict.fromkeys(("is_marker", "time", "unit"), KEPT),

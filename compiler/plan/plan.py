@@ -114,13 +114,14 @@ class FromStage:
 @attrs.frozen(eq=False, kw_only=True)
 class FromChannel:
     """The output of another query. Its rows lie in columns as ``layout`` has them. ``silence``: how much of the silence behind
-    its end the plan needs."""
+    its end the plan needs. ``behind``: the marker behind which the plan reads it, if not from its beginning."""
 
     name: str
     edge: EdgeType
     layout: Layout
     stream: StreamType
     silence: Need = NOTHING
+    behind: int | None = None
 
 
 @final

@@ -292,7 +292,7 @@ class _Planner:
                     if isinstance(markers, EventTime)
                     else 0,
                 )
-            case Receive(name=name):
+            case Receive(name=name, behind=behind):
                 stream = self.streams[id]
                 return FromChannel(
                     name=name,
@@ -300,6 +300,7 @@ class _Planner:
                     layout=Layout(stream.key, stream.value),
                     stream=stream,
                     silence=self.silence.get(id, NOTHING),
+                    behind=behind,
                 )
             case Merge():
                 return MergeStep(node=node, upstreams=tuple(place[i] for i in inputs), stream=self.streams[id])

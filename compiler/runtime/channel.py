@@ -1,9 +1,12 @@
-"""The far end of a channel: what another segment has sent in becomes messages."""
+"""The far end of a channel: what another segment has sent in becomes messages. A reader may begin behind a marker: then blocks up to
+it are left out, whatever of them comes later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.batches import END, POSITION, from_rows, pairs_of_rows
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -14,8 +17,8 @@ from tracetypes.compiler.runtime.partitioner import Partitioner
 from tracetypes.compiler.runtime.stateless import ItemPath, trees_of
 from tracetypes.compiler.runtime.verification import Verifier, verified
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.marker_runs import runs_of
-from tracetypes.silence import Silence, cut
+from tracetypes.marker_runs import MarkerRuns, runs_of
+from tracetypes.silence import Silence, cut, split_at
 
 __all__ = ["ChannelKernel"]
 
@@ -34,7 +37,10 @@ class ChannelKernel:
 
     def rows(self, table: Any) -> Iterator[Message]:
         """Items of one file. ``table``: an Arrow record batch of rows, as stages send them."""
-        leaf, count = self.leaf, table.num_rows
+        leaf = self.leaf
+        if leaf.behind is not None:
+            table = table.filter(pc.greater(table.column(END), leaf.behind))
+        count = table.num_rows
         if not count:
             return
         ends, positions = table.column(END).to_numpy(), table.column(POSITION).to_numpy()
@@ -66,6 +72,9 @@ class ChannelKernel:
 
     def markers(self, markers: Iterable[int], complete: bool, silence: Silence) -> Iterator[Message]:
         """What was closed with the rows."""
-        message = Markers(self.link.number, runs_of(markers), complete, cut(silence, self.leaf.silence))
+        runs, behind = runs_of(markers), self.leaf.behind
+        if behind is not None:
+            runs, silence = MarkerRuns(split_at(runs.ranges, behind)[1]), split_at(silence, behind)[1]
+        message = Markers(self.link.number, runs, complete, cut(silence, self.leaf.silence))
         for group in range(self.key_groups):
             yield Message(group, message)

@@ -70,6 +70,11 @@ class Channel(ABC):
         """What lies in the channel from a place on; None if that is not known."""
         return None
 
+    @property
+    def first(self) -> int | None:
+        """The place of the first entry that is kept; None if there is none, or if that is not known."""
+        return None
+
     def discard(self) -> None:  # noqa: B027
         """Remove what nobody needs when the run is finished."""
 

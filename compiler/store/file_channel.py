@@ -27,6 +27,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracetypes.compiler.columns.batches import END
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, Kept, markers_of
@@ -83,6 +84,11 @@ class FileChannel(Channel):
                     remove(directory / name)
         self.removed = before
 
+    @property
+    def first(self) -> int | None:
+        """The number of the first manifest."""
+        return min((manifest_number(Path(name)) for name in os.listdir(self.manifests)), default=None)
+
     def kept(self, since: int) -> Kept:
         """The sizes of the files, and the time of the first manifest. Files of an epoch that is being sent count."""
         size, oldest = 0, list[float]()
@@ -127,6 +133,18 @@ def entries_of(manifest: Path, run: str) -> list[str]:
 def row_entry(file: Path, sum_: int) -> Entry:
     """The entry of a file of rows. ``sum_``: its checksum."""
     return {"file": file.name, "sum": sum_}
+
+
+def ends_in(file: Path) -> tuple[int, int]:
+    """The ends of the first and of the last block in a file of rows. Parquet keeps them beside the rows."""
+    with pq.ParquetFile(file) as opened:
+        about, least, most = opened.metadata, list[int](), list[int]()
+        at = opened.schema_arrow.get_field_index(END)
+        for group in range(about.num_row_groups):
+            statistics = about.row_group(group).column(at).statistics
+            least.append(int(statistics.min_raw))
+            most.append(int(statistics.max_raw))
+        return min(least), max(most)
 
 
 def remove(file: Path) -> None:
@@ -185,6 +203,8 @@ class ChannelOutput(Output):
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
+        self._empty: int | None = None
+        """The last micro-batch, if it had no rows."""
         self.delivery: Staging = Staging(AsSent(), Parquet(), str(self.staged))
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
@@ -192,17 +212,29 @@ class ChannelOutput(Output):
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if not manifest.exists():
-            lines = [markers_of(self.plan, messages, batch)]
+            lines: list[Entry] = [markers_of(self.plan, messages, batch)]
+            ends = list[int]()
             files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
             for number, file in enumerate(files):
                 to = self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
                 move(file, to)
                 lines.append(row_entry(to, checksum_of_file(to)))
+                ends += ends_in(to)
+            self._empty = None if ends else batch
+            if ends:
+                lines[0]["blocks"] = [min(ends), max(ends)]
             if len(lines) > 1 or lines[0]["markers"] or lines[0]["complete"]:
                 hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
                 write_synced(hidden, manifest_lines(lines, self.side_outputs.run))
                 os.replace(hidden, manifest)
         self.tidy()
+
+    def blocks(self, batch: int) -> tuple[int, int] | None:
+        """As the manifest says."""
+        if self._empty == batch or not (manifest := self.channel.manifests / f"{batch:08d}.jsonl").exists():
+            return None
+        least, most = self.channel.contents.entry(entries_of(manifest, self.side_outputs.run)[0]).get("blocks", (None, None))
+        return None if least is None else (least, most)
 
     def visible(self, batch: int) -> str | None:
         """The channel, if it has the manifest of the epoch."""

@@ -83,6 +83,14 @@ class Locks:
         if self.java is not None:
             _share(lock, *self.java)
 
+    def release(self, directory: Path) -> None:
+        """Release the lock of a directory, if this run has it."""
+        lock = self.locks.pop(directory.resolve(), None)
+        if lock is not None:
+            if lock.release is not None:
+                lock.release()
+            lock.file.close()
+
     def share(self, java: JavaLock, process: int | None) -> None:
         """Have the Java process hold all locks too, those that are to come as well. Raises :class:`RunError` ``TT221``."""
         self.java = java, process

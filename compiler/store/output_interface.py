@@ -109,6 +109,11 @@ class Output(ABC):
         """Whether it has put something into a channel that readers must find there."""
         return False
 
+    def blocks(self, batch: int) -> tuple[int, int] | None:
+        """The ends of the first and of the last block of which rows of a micro-batch, which it has taken, are in a channel; None
+        if there are no rows, or if all of their blocks are closed."""
+        return None
+
     def tidy(self) -> None:
         """Remove the files of failed attempts. Called when no micro-batch is under way."""
         if self.side_outputs is not None:

@@ -35,8 +35,8 @@ class SubmittedOperator:
 
     ``id``: its number in the flow. ``identity``: None for what cannot be identified, which no other flow shares, nor what lies
     behind it. ``inputs``: the numbers of the operators that it reads, each as often as it reads it. ``in_places``: False where
-    the order of the inputs does not matter, as for a merge. ``copy_is_cheaper``: computing its stream again from the sources
-    costs less than sending it through a channel. That is never so behind a state.
+    the order of the inputs does not matter, as for a merge. ``copy_is_cheaper``: computing its stream again from its inputs
+    costs less than sending it through a channel. That is never so for an operator that keeps a state.
     """
 
     id: int
@@ -106,7 +106,7 @@ def classified(flow: SubmittedFlow) -> tuple[ClassifiedOperator, ...]:
             inputs=tuple(inputs),
             state_upstream=state_upstream,
             is_sink=one.is_sink,
-            copy_is_cheaper=one.copy_is_cheaper and not state_upstream,
+            copy_is_cheaper=one.copy_is_cheaper and not one.keeps_state,
         )
         before = found.get(cls)
         if before is not None:

@@ -129,9 +129,15 @@ class WorkspaceDatabase:
 
     # ------------------------------------------------------------------------------------------------ writing
 
-    def write(self, decision: Decision, submissions: Mapping[str, Submission] | None = None) -> None:
+    def write(
+        self,
+        decision: Decision,
+        submissions: Mapping[str, Submission] | None = None,
+        markers: Mapping[tuple[int, int, int], int] | None = None,
+    ) -> None:
         """Make a decision, in one transaction. ``submissions``: of the flows that join, by name; one that only changes its name
-        keeps its own. Raises ``ValueError`` if the decision was made for another state."""
+        keeps its own. ``markers``: behind which the started operators read their inputs, as of :meth:`markers`. Raises
+        ``ValueError`` if the decision was made for another state."""
         by_name = submissions or {}
         with self._lock, self._reading(), self._transaction():
             (version,) = self._all("SELECT version FROM about")[0]
@@ -143,6 +149,7 @@ class WorkspaceDatabase:
             self._remove("attachments", "launch = ? AND id = ?", stops)
             self._remove("operators", "launch = ? AND id = ?", stops)
             self._add("operators", [(one.launch, one.id, _shown_operator(one)) for one in decision.start])
+            self._add("attachments", [(*at, marker) for at, marker in (markers or {}).items()])
             self._add("flows", [(flow.name, _shown_flow(flow, _submission_of(flow, by_name, bodies))) for flow in decision.joins])
             self._note(version + 1)
 

@@ -11,8 +11,9 @@ To merge is to look each class up. To unmerge is to count: an operator stops whe
 sink. Both take time in proportion to the flow, however much runs. :mod:`tracetypes.compiler.workspace.merge_definition` is what
 they mean.
 
-A stream that costs less to compute again than to read from a channel is computed again: the operators of its ancestor graph are
-started as copies beside those that run. Copies are the only operators that do what another one does.
+A stream that costs less to compute again than to read from a channel is computed again: its operator is started as a copy beside
+the one that runs, and so are those above it up to the first that is not cheap, which is read through its channel. Copies are the
+only operators that do what another one does.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _started(running: Running, name: str, wanted: dict[Class, ClassifiedOperator
             for above in one.inputs:
                 (copied if above in shared and wanted[above].copy_is_cheaper else read).add(above)
         elif cls in copied:
-            copied.update(one.inputs)
+            for above in one.inputs:
+                (copied if wanted[above].copy_is_cheaper else read).add(above)
     copied -= fresh
     launch = running.version + 1
     started: dict[Instance, Operator] = {}

@@ -95,6 +95,10 @@ class RestartingSupervisor:
         else:
             self._forget(name)
 
+    def drain(self, name: str) -> None:
+        """Let a segment end behind all open blocks. It stays, ``OVER``, until it is removed."""
+        self._supervisor.drain(name)
+
     @property
     def states(self) -> dict[str, State]:
         """What each segment does. One that has failed is never ``RUNNING``."""

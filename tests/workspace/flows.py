@@ -65,7 +65,7 @@ def submitted(name: str, flow: RandomFlow) -> SubmittedFlow:
         above = [identities[one] for one in reads]
         above = sorted(above) if kind == MERGE else above
         identities.append(hashlib.sha256(repr((kind, above)).encode()).hexdigest()[:8])
-        cheap.append(flow.copies and kind in CHEAP and all(cheap[one] for one in reads))
+        cheap.append(flow.copies and kind in CHEAP)
         operators.append(
             SubmittedOperator(
                 id=at,

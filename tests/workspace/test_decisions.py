@@ -224,12 +224,12 @@ def test_what_starts_anyway_is_not_copied() -> None:
     assert not decision.reuse
 
 
-def test_no_copy_is_made_behind_a_state() -> None:
+def test_no_copy_is_made_of_a_state() -> None:
     running = Running()
     submit(running, "f", "S > w > a > K1", cheap="Swa")
     decision = submit(running, "g", "S > w > a > b > K2", cheap="Swa")
-    assert not decision.copies
-    assert names(one.tap for one in decision.attach) == ["S.w.a"]
+    assert names(decision.copies) == ["S.w.a"]
+    assert names(one.tap for one in decision.attach) == ["S.w"]
 
 
 def test_a_flow_takes_over() -> None:

@@ -1,0 +1,357 @@
+"""Brings what runs to what shall run.
+
+What shall run is in the database (:mod:`.database`): flows, operators, and the marker behind which each input is read. A decision
+is written there before anything of it happens. So whatever was killed, and whenever, :meth:`Reconciler.restore` starts what is
+written, where it was, and removes the rest.
+
+::
+
+    submit     pin channels -> choose the marker -> write the launch -> write the decision -> start segments
+    remove     (drain the flow's own segments) -> write the decision -> stop segments -> remove their files
+
+A channel is pinned before the marker is chosen, and everything behind the marker lies at the pinned place or later. So what the
+new reader needs is there, whoever removes what he has read meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from tracetypes.compiler.backend.backend import Backend
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.metrics import instant
+from tracetypes.compiler.store.sent_blocks import BEGINNING
+from tracetypes.compiler.workspace.classes import Class, SubmittedFlow, classified
+from tracetypes.compiler.workspace.code_copies import CodeCopies
+from tracetypes.compiler.workspace.database import Submission, WorkspaceDatabase
+from tracetypes.compiler.workspace.launches import Launch, Launches, sources_of_launch
+from tracetypes.compiler.workspace.merge import merge, take_over, unmerge
+from tracetypes.compiler.workspace.operator_segments import (
+    Launched,
+    OperatorSegment,
+    Reading,
+    name_of,
+    operator_segment,
+)
+from tracetypes.compiler.workspace.restarts import Backoff, State
+from tracetypes.compiler.workspace.running import Decision, Instance, Operator, Running
+from tracetypes.compiler.workspace.segment_host import SegmentHost
+from tracetypes.compiler.workspace.submission import submission
+from tracetypes.errors import UsageError
+from tracetypes.nodes import title
+
+__all__ = ["Reconciler", "Start", "Submitted"]
+
+Start: TypeAlias = Literal["now", "earliest"] | int
+"""Where a flow begins: behind what has come so far, with what channels still keep, or behind a marker (microseconds)."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Submitted:
+    """A dataflow that a user submits. ``exact``: states begin with the flow, and none that runs is taken. ``alone``: nothing is
+    shared, and all inputs are read from their beginning."""
+
+    launch: Launch
+    start: Start = "now"
+    exact: bool = False
+    alone: bool = False
+
+
+_NEW: Final = "a flow that is being submitted"
+
+
+class Reconciler:
+    """The flows of a workspace, and the segments that run for them. One thread calls it at a time. ``fuse``: of the backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        folder: Path,
+        database: WorkspaceDatabase,
+        locks: Locks,
+        control: Control,
+        *,
+        fuse: bool = True,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.folder, self.database, self.fuse = folder, database, fuse
+        self.launches, self.copies = Launches(folder / "launches"), CodeCopies(folder / "code")
+        self.host = SegmentHost(backend, folder, locks, control, backoff)
+        self.running = Running()
+        self.markers: dict[tuple[int, int, int], int] = {}
+        self._launched: dict[int, tuple[Launch, Launched]] = {}
+
+    # ------------------------------------------------------------------------------------------------------- flows
+
+    def restore(self) -> None:
+        """Start what shall run, and remove everything else."""
+        self.running, self.markers = self.database.running(), self.database.markers()
+        needed = {one.launch for one in self.running.operators.values()}
+        self.launches.forget_others(needed)
+        codes = {one.code for one in self.database.submissions().values() if one.code}
+        for code in sorted(codes):
+            _import_from(self.copies.of(code).root)
+        for number in sorted(needed):
+            self._launched[number] = self._of(self.launches.of(number))
+        segments = [self._segment(one) for one in self._in_order(self.running.operators.values())]
+        for segment in segments:
+            launch, _ = self._launched[self.running.operators[segment.root].launch]
+            self.host.attach(segment, self._channels(segment), launch.places)
+        for segment in segments:
+            self._begin(segment)
+        self.host.remove_others()
+
+    def submit(self, submitted: Submitted) -> Decision:
+        """Start a flow. Returns the decision that was carried out. Raises :class:`UsageError` ``TT402``, and what a segment fails of
+        at its start; then nothing of the flow is left."""
+        name = submitted.launch.flow
+        if name in self.running.flows:
+            raise UsageError("TT402", f"there is a flow {name!r} already", fix="give another name, or replace or remove that flow")
+        try:
+            decision, segments = self._decide(submitted)
+        finally:
+            for channel in self.host.channels.values():
+                channel.leave(_NEW)
+        for segment in segments:
+            self._begin(self._segment(self.running.operators[segment.root]))
+        states = self.host.states()
+        failed = [one.name for one in segments if states.get(one.name) is State.FAILED]
+        if failed and (error := self.host.error(failed[0])) is not None:
+            self._carry_out(unmerge(self.running, name))
+            raise error
+        return decision
+
+    def _decide(self, submitted: Submitted) -> tuple[Decision, list[OperatorSegment]]:
+        """Decide what starts for a flow, and write it."""
+        name, launch = submitted.launch.flow, submitted.launch
+        known = self._of(launch)
+        decision = self._merged(submitted, known[1])
+        behind, places = self._beginning(submitted, decision, known)
+        if submitted.exact and behind != BEGINNING:
+            launch = attrs.evolve(launch, start=behind)
+            known = self._of(launch)
+            decision = self._merged(attrs.evolve(submitted, launch=launch), known[1])
+            _, places = self._beginning(attrs.evolve(submitted, start=behind), decision, known)
+        self._refuse_outputs(decision, launch)
+        number = decision.base + 1
+        sources = sources_of_launch(launch)
+        if sources is not None:
+            launch = attrs.evolve(launch, code=self.copies.keep(sources))
+        launch = attrs.evolve(launch, places=places)
+        known = launch, known[1]
+        operators = self._with(decision)
+        segments = [operator_segment(known[1], operators, one, {}) for one in decision.start if self._is_segment(one, known[1])]
+        try:
+            for segment in segments:
+                self.host.pin(segment.name, [name_of(operators[tap]) for tap in segment.upstream], places)
+            markers = {
+                (operators[one.reader].launch, operators[one.reader].id, one.place): behind
+                for segment in segments
+                for one in segment.readings
+            }
+            plain = {
+                "launch": number,
+                "inputs": dict(launch.inputs),
+                "outputs": dict(launch.outputs),
+                "behind": None if behind == BEGINNING else behind,
+                "brings": [self.title(one) for one in decision.brings],
+                "exact": submitted.exact,
+                "alone": submitted.alone,
+            }
+            self.launches.keep(number, launch)
+            self.database.write(decision, {name: Submission(code=launch.code, plain=plain)}, markers)
+        except BaseException:
+            for segment in segments:
+                self.host.unpin(segment.name, [name_of(operators[tap]) for tap in segment.upstream])
+            raise
+        self.markers |= markers
+        self._launched[number] = known
+        self.running.apply(decision)
+        return decision, segments
+
+    def remove(self, name: str, *, drain: bool = False, seconds: float | None = None) -> Decision:
+        """Stop a flow and what runs for it alone. ``drain``: its open blocks are answered first. Raises :class:`UsageError`
+        ``TT402`` if there is no such flow, and :class:`TimeoutError` if the drain is not over after some seconds."""
+        self.need(name)
+        if drain:
+            self._drain(unmerge(self.running, name), seconds)
+        decision = unmerge(self.running, name)
+        self._carry_out(decision)
+        return decision
+
+    def take_over(self, name: str, successor: str) -> Decision:
+        """Let one flow, which runs, take the name of another one, which stops."""
+        self.need(name)
+        self.need(successor)
+        decision = take_over(self.running, name, successor)
+        self._carry_out(decision)
+        return decision
+
+    def need(self, name: str) -> None:
+        """Raises :class:`UsageError` ``TT402`` if there is no such flow."""
+        if name not in self.running.flows:
+            there = ", ".join(sorted(self.running.flows)) or "none"
+            raise UsageError("TT402", f"there is no flow {name!r}", fix=f"the flows are: {there}")
+
+    def segments_of(self, name: str) -> list[str]:
+        """The names of the segments that a flow needs, each behind those that it reads from."""
+        needs = [self.running.operators[one] for one in self.running.flows[name].needs]
+        return [name_of(one) for one in needs if name_of(one) in self.host.segments]
+
+    def title(self, one: Instance) -> str:
+        """An operator for people."""
+        operator = self.running.operators[one]
+        return title(self._launched[operator.launch][1].checked.graph.by_id[operator.id])
+
+    # ------------------------------------------------------------------------------------------------------- decisions
+
+    def _carry_out(self, decision: Decision) -> None:
+        """Write a decision that starts nothing, and stop what it stops."""
+        gone = [name_of(one) for one in decision.stop]
+        self.database.write(decision)
+        self.running.apply(decision)
+        for at in [at for at in self.markers if f"{at[0]}-{at[1]}" in gone]:
+            del self.markers[at]
+        for name in gone:  # readers first
+            if name in self.host.segments:
+                self.host.end(name)
+        needed = {one.launch for one in self.running.operators.values()}
+        for number in [one for one in self._launched if one not in needed]:
+            del self._launched[number]
+        self.launches.forget_others(needed)
+        self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
+
+    def _merged(self, submitted: Submitted, launched: Launched) -> Decision:
+        try:
+            return merge(self.running, _flow(submitted, launched))
+        except ValueError as error:
+            raise UsageError("TT402", str(error), fix="report it, and submit with backfill=True meanwhile") from error
+
+    def _beginning(
+        self, submitted: Submitted, decision: Decision, known: tuple[Launch, Launched]
+    ) -> tuple[int, dict[str, int]]:
+        """The marker behind which a flow begins, and the place from which on each channel that runs is kept for it. The channels
+        are pinned under the name of the flow meanwhile."""
+        taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
+        begins: dict[str, tuple[int, int]] = {}
+        for name in sorted(taps):
+            channel = self.host.channel(name)
+            channel.pin(_NEW, 0)
+            place, sent = channel.sent
+            begins[name] = (place, sent.behind) if submitted.start == "now" else channel.earliest
+        behind = max((marker for _, marker in begins.values()), default=BEGINNING)
+        if isinstance(submitted.start, int):
+            if submitted.start < behind:
+                raise UsageError(
+                    "TT402",
+                    f"what came behind {instant(submitted.start)} is gone: channels keep what is behind {instant(behind)}",
+                    fix="give a later marker, start='now', or backfill=True to read the inputs again",
+                )
+            behind = submitted.start
+        return behind, {name: place for name, (place, _) in begins.items()}
+
+    def _refuse_outputs(self, decision: Decision, launch: Launch) -> None:
+        """Two flows do not write one output, unless it is the same stream."""
+        fresh = {one.instance for one in decision.start}
+        (flow,) = decision.joins
+        written = {
+            each.outputs[node.name]: each.flow
+            for number, (each, launched) in self._launched.items()
+            for node in launched.checked.graph.sinks
+            if any(one.launch == number and one.id == node.id for one in self.running.operators.values())
+        }
+        for id, instance in flow.sinks:
+            sink = next(one for one in launch.checked.graph.sinks if one.id == id)
+            address = launch.outputs[sink.name]
+            if instance in fresh and address in written and address != "noop:":
+                raise UsageError(
+                    "TT402",
+                    f"the output of sink {sink.name!r}, {address}, is written by flow {written[address]!r}",
+                    fix="give a directory of its own",
+                )
+
+    def _drain(self, decision: Decision, seconds: float | None) -> None:
+        """Let the segments that only one flow needs end behind their open blocks, one after the other."""
+        until = None if seconds is None else time.monotonic() + seconds
+        for operator in reversed(decision.stop):
+            name = name_of(operator)
+            if name not in self.host.segments:
+                continue
+            self.host.drain(name)
+            while self.host.states().get(name) is State.RUNNING:
+                if until is not None and time.monotonic() > until:
+                    raise TimeoutError(f"the drain of {self.title(operator.instance)} is not over")
+                self.host.look()
+                time.sleep(0.002)
+
+    # ------------------------------------------------------------------------------------------------------ segments
+
+    def _of(self, launch: Launch) -> tuple[Launch, Launched]:
+        """A launch, and its operators with their classes."""
+        flow = submission(launch.flow, launch.checked, launch.identities, start=launch.start, copies=launch.cheap)
+        classes: dict[int, Class] = {id: one.cls for one in classified(flow) for id in one.ids}
+        launched = Launched(
+            checked=launch.checked,
+            classes=classes,
+            cheap=launch.cheap,
+            parallelism=launch.parallelism,
+            key_groups=launch.key_groups,
+            fuse=self.fuse,
+        )
+        return launch, launched
+
+    def _with(self, decision: Decision) -> dict[Instance, Operator]:
+        """All operators that run when a decision is carried out."""
+        return {**self.running.operators, **{one.instance: one for one in decision.start}}
+
+    @staticmethod
+    def _is_segment(operator: Operator, launched: Launched) -> bool:
+        return operator.id not in launched.cheap
+
+    def _in_order(self, operators: Iterable[Operator]) -> Iterator[Operator]:
+        """Those that are segments, each behind what it reads."""
+        done: set[Instance] = set()
+        for flow in self.running.flows.values():
+            for instance in flow.needs:
+                operator = self.running.operators[instance]
+                if instance not in done and self._is_segment(operator, self._launched[operator.launch][1]):
+                    yield operator
+                done.add(instance)
+
+    def _segment(self, operator: Operator) -> OperatorSegment:
+        """The segment of an operator that runs, with the markers behind which it reads."""
+        _, launched = self._launched[operator.launch]
+        operators = self.running.operators
+        bare = operator_segment(launched, operators, operator, {})
+        behind: dict[Reading, int] = {}
+        for one in bare.readings:
+            marker = self.markers.get((operators[one.reader].launch, operators[one.reader].id, one.place), BEGINNING)
+            if marker != BEGINNING:
+                behind[one] = marker
+        return operator_segment(launched, operators, operator, behind) if behind else bare
+
+    def _channels(self, segment: OperatorSegment) -> list[str]:
+        return [name_of(self.running.operators[tap]) for tap in segment.upstream]
+
+    def _begin(self, segment: OperatorSegment) -> None:
+        launch, _ = self._launched[self.running.operators[segment.root].launch]
+        self.host.begin(segment, launch, self._channels(segment))
+
+
+def _flow(submitted: Submitted, launched: Launched) -> SubmittedFlow:
+    launch = submitted.launch
+    return submission(launch.flow, launch.checked, launch.identities, start=launch.start, copies=launched.cheap)
+
+
+def _import_from(root: Path) -> None:
+    """Import modules from a copy of the code, before those of the same name elsewhere."""
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+

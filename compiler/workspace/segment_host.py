@@ -1,0 +1,257 @@
+"""The segments of a workspace, as a backend runs them: opened, started, attached to channels, ended and removed by name.
+
+::
+
+    WORKSPACE/segments/3-0     the checkpoint of a segment
+    WORKSPACE/channels/3-0     what it sends
+    WORKSPACE/aside/3-0        late and rejected rows of its source
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import attrs
+
+from tracetypes.compiler.backend.backend import Backend, Opening, OpenInput, Running
+from tracetypes.compiler.backend.channel_retention import ChannelRetention
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.open_segment import OpenSegment, Reports
+from tracetypes.compiler.backend.segment_opener import begin_files
+from tracetypes.compiler.backend.summary import Summary, shown_difference
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.store.channel import Kept
+from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.file_channel import FileChannel
+from tracetypes.compiler.store.gate_channel import GateChannel
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.output_interface import Output, SideOutputs
+from tracetypes.compiler.store.outputs import open_output
+from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.sent_blocks import SentBlocks
+from tracetypes.compiler.workspace.launches import Launch
+from tracetypes.compiler.workspace.operator_segments import OperatorSegment
+from tracetypes.compiler.workspace.restarts import Backoff, RestartingSupervisor, State
+
+__all__ = ["HostedSegment", "SegmentHost"]
+
+
+@attrs.define(eq=False)
+class HostedSegment:
+    """A segment that shall run. ``running``: its last start, if it has started. ``summary``: what it did in this process.
+    ``notes``: what is to be known of it."""
+
+    segment: OperatorSegment
+    launch: Launch
+    upstream: tuple[str, ...]
+    running: Running | None = None
+    summary: Summary = attrs.field(factory=Summary)
+    notes: list[str] = attrs.field(factory=list)
+    outputs: list[Path] = attrs.field(factory=list)
+    """Directories that it has locked."""
+
+
+class SegmentHost:
+    """Runs segments by name. ``folder``: of the workspace. ``locks``: of its outputs. Threads share it; its supervisor belongs to
+    whoever holds ``lock``."""
+
+    def __init__(self, backend: Backend, folder: Path, locks: Locks, control: Control, backoff: Backoff | None = None) -> None:
+        self.backend, self.folder, self.locks = backend, folder, locks
+        self.lock = threading.RLock()
+        self.segments: dict[str, HostedSegment] = {}
+        """Each behind those that it reads from."""
+        self.channels: dict[str, ChannelRetention] = {}
+        self._supervisor = RestartingSupervisor(control, backoff)
+        self._leaving: set[str] = set()
+        """Segments that are to be removed with all that they have written, as soon as they are over."""
+
+    # ------------------------------------------------------------------------------------------------- from outside
+
+    def channel(self, name: str, *, gated: bool = False) -> ChannelRetention:
+        """The channel that a segment feeds, whether it runs yet or not."""
+        if name not in self.channels:
+            path = self.folder / "channels" / name
+            channel = GateChannel(name, path) if gated else FileChannel(name, path)
+            self.channels[name] = ChannelRetention(self.backend.channel_reader(channel))
+        return self.channels[name]
+
+    def sent(self, name: str) -> tuple[int, SentBlocks]:
+        """The place behind what a segment has sent, and the blocks that it has sent up to there."""
+        return self.channel(name).sent
+
+    def pin(self, segment: str, channels: Iterable[str], places: Mapping[str, int] | None = None) -> None:
+        """Keep what lies in channels from some places on, or all of it, for a segment that is to start."""
+        for name in channels:
+            self.channel(name).pin(segment, (places or {}).get(name, 0))
+
+    def attach(self, segment: OperatorSegment, channels: Iterable[str], places: Mapping[str, int]) -> None:
+        """Keep what a segment needs that has run before: what its log says, or what it was pinned for if it has committed
+        nothing."""
+        self.pin(segment.name, channels, places)
+        log = self.backend.log(self.folder / "segments" / segment.name)
+        readings = Counter(leaf.name for leaf in segment.plan.channels)
+        for name in channels:
+            self.channel(name).join(segment.name, log, readings[name])
+
+    def unpin(self, segment: str, channels: Iterable[str]) -> None:
+        """A segment does not start after all."""
+        for name in channels:
+            self.channel(name).leave(segment)
+
+    def begin(self, segment: OperatorSegment, launch: Launch, upstream: Iterable[str]) -> None:
+        """Let a segment run. What it reads from is there already, and its channels are pinned for it."""
+        hosted = HostedSegment(segment, launch, tuple(upstream))
+        with self.lock:
+            if segment.sends:
+                self.channel(segment.name, gated=segment.plan.gate is not None)
+            self.segments[segment.name] = hosted
+            self._supervisor.keep(segment.name, partial(self._start, hosted), hosted.upstream)
+
+    def end(self, name: str, *, drain: bool = False) -> None:
+        """End a segment that nobody reads from, and remove what it has written into the workspace when it is over."""
+        with self.lock:
+            self._leaving.add(name)
+            self._supervisor.remove(name, drain=drain)
+
+    def drain(self, name: str) -> None:
+        """Let a segment end behind all open blocks. It stays until :meth:`end`, for those who read from it."""
+        with self.lock:
+            self._supervisor.drain(name)
+
+    def look(self) -> None:
+        """Start what is due, and remove what is over."""
+        with self.lock:
+            self._supervisor.look(0.0)
+            for name in [one for one in self._leaving if one not in self._supervisor.states]:
+                self._leaving.discard(name)
+                self._forget(name)
+
+    def states(self) -> dict[str, State]:
+        """What each segment does."""
+        with self.lock:
+            return self._supervisor.states
+
+    def error(self, name: str) -> BaseException | None:
+        """What a segment failed of last."""
+        with self.lock:
+            return self._supervisor.error(name)
+
+    def stop_all(self) -> None:
+        """Stop all segments; what they have written stays."""
+        with self.lock:
+            self._leaving.clear()
+            self._supervisor.stop_all()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no segment is there any more."""
+        with self.lock:
+            return not self._supervisor.states and not self._leaving
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether a segment is still to be removed."""
+        with self.lock:
+            return name in self._leaving
+
+    def catch_up(self, name: str, seconds: float | None) -> bool:
+        """Wait until a segment has answered what is there now, or is over. Returns whether it has."""
+        hosted = self.segments.get(name)
+        return hosted is None or hosted.running is None or hosted.running.catch_up(seconds)
+
+    def kept_for(self, name: str) -> Mapping[str, Kept]:
+        """What the channel of a segment keeps for each of its readers."""
+        return self.channels[name].kept_for() if name in self.channels else {}
+
+    def remove_others(self) -> None:
+        """Remove what a kill has left of segments that do not run any more."""
+        for folder in ("segments", "channels", "aside"):
+            place = self.folder / folder
+            for path in place.iterdir() if place.is_dir() else ():
+                if path.name not in self.segments:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _forget(self, name: str) -> None:
+        hosted = self.segments.pop(name)
+        for channel in hosted.upstream:
+            retention = self.channel(channel)
+            retention.leave(name)
+            retention.clean()
+        for place in hosted.outputs:
+            self.locks.release(place)
+        self.channels.pop(name, None)
+        for folder in ("segments", "channels", "aside"):
+            shutil.rmtree(self.folder / folder / name, ignore_errors=True)
+
+    def _start(self, hosted: HostedSegment) -> Running:
+        hosted.running = self.backend.start(self._opened(hosted))
+        return hosted.running
+
+    def _opened(self, hosted: HostedSegment) -> OpenSegment:
+        segment, launch, backend = hosted.segment, hosted.launch, self.backend
+        name, plan = segment.name, segment.plan
+        checkpoint = claim(self.folder / "segments" / name, plan, backend.log)
+        sends = self.channel(name) if segment.sends else None
+        output = self._output(hosted, checkpoint.run, sends)
+        inputs: dict[str, OpenInput] = {}
+        for leaf in plan.sources:
+            source = leaf.source.name
+            order = launch.orders.get(source, "modified")
+            scratch = str(self.folder / "segments" / name / "scratch")
+            inputs[source] = backend.open(Opening(leaf, launch.inputs[source], scratch, None, order, False, 1))
+        store = RunStore(checkpoint)
+        backend.log(store.path).clean()
+        store.begin(output, name)
+        store.keep_identities({source: one.identity for source, one in inputs.items()})
+        begin_files(backend, plan, store, inputs, appended=False, follows=True)
+        if sends is not None:
+            sends.sender = store
+            sends.complete.clear()
+            sends.check()
+        receives = {one: self.channel(one) for one in hosted.upstream}
+        readings = Counter(leaf.name for leaf in plan.channels)
+        for one, retention in receives.items():
+            retention.join(name, store.log, readings[one])
+        return OpenSegment(
+            name=name,
+            shown=name,
+            plan=plan,
+            inputs=inputs,
+            receives=receives,
+            sends=sends,
+            store=store,
+            reports=Reports(partial(_count, hosted), partial(_note, hosted)),
+            drain=True,
+            follow=True,
+            verify=True,
+            leaves=True,
+        )
+
+    def _output(self, hosted: HostedSegment, run: str, sends: ChannelRetention | None) -> Output:
+        plan, name = hosted.segment.plan, hosted.segment.name
+        if sends is not None:
+            aside = self.folder / "aside" / name
+            target: Output = sends.reader.channel.output(plan, run, SideOutputs(aside / "late", aside / "rejects", run))
+            return target
+        output = open_output(plan, hosted.launch.outputs[plan.sink.name], run)
+        for what, place in output.places.items():
+            self.locks.take(place, what)
+            if place not in hosted.outputs:
+                hosted.outputs.append(place)
+        return output
+
+
+def _count(hosted: HostedSegment, batch: Batch) -> None:
+    hosted.summary.add(batch)
+
+
+def _note(hosted: HostedSegment, difference: Difference, before: str) -> None:
+    hosted.summary.differences.append(difference)
+    hosted.notes.append(shown_difference(difference, before))
