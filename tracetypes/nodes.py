@@ -152,8 +152,8 @@ class Restore(_Vertex):
 @final
 @attrs.frozen(eq=False, kw_only=True)
 class Receive(_Vertex):
-    """Where a stream comes in that another query computes: the far end of a channel of that ``name``. ``behind``: the stream begins
-    behind this marker, in microseconds; None if it begins where the channel does."""
+    """Where a stream comes in that another query computes: the far end of a channel of that ``name``. ``behind``: the stream
+    begins behind this marker, in microseconds; None if it begins where the channel does."""
 
     name: str
     edge: Any

@@ -55,8 +55,8 @@ class ChannelRetention:
         self.ring()
 
     def join(self, segment: str, log: EpochLog, readings: int = 1) -> None:
-        """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. From the
-        first commit on the log says what it needs, and its pin no longer counts."""
+        """A segment reads the channel from now on, ``readings`` times. ``log``: its own, which says what it has committed. From
+        the first commit on the log says what it needs, and its pin no longer counts."""
         with self._lock:
             self._readers[segment] = log, readings
 

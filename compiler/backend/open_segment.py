@@ -29,8 +29,8 @@ class Reports:
 class OpenSegment:
     """A segment before its start. ``shown``: its name in what it reports; empty for one that is alone. ``inputs``: by source,
     opened by the backend. ``receives``: the channels that it reads, by name. ``sends``: the channel that it feeds. ``store``:
-    its earlier progress and its output. ``drain``, ``follow`` and ``verify`` as for a run. ``leaves``: when it is drained, a channel
-    whose sender goes on ends for it where it is."""
+    its earlier progress and its output. ``drain``, ``follow`` and ``verify`` as for a run. ``leaves``: when it is drained, a
+    channel whose sender goes on ends for it where it is."""
 
     name: str
     shown: str

@@ -21,8 +21,8 @@ MOST: Final = 64
 
 
 class ManifestSplits:
-    """The lines of manifests. An offset ``{"next": 4}`` is the first manifest that is not taken. One with an ``end`` is the end of
-    the channel for a reader that leaves it, and has the entry that says so."""
+    """The lines of manifests. An offset ``{"next": 4}`` is the first manifest that is not taken. One with an ``end`` is the end
+    of the channel for a reader that leaves it, and has the entry that says so."""
 
     def __init__(self, channel: FileChannel) -> None:
         self.channel = channel

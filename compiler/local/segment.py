@@ -222,7 +222,8 @@ class LocalSegment(RunningSegment):
             since = untils.get(directory) or splits.begin()
             channels[directory] = since, self._leave(name, splits, since) if leaves else splits.end(since)
         if leaves:
-            senders_over = all("end" in until or self.opened.receives[name].complete.is_set() for name, until in self._untils(channels))
+            untils_of = {name: channels[directory][1] for name, (directory, _) in self.channels.items()}
+            senders_over = all(one.complete.is_set() or "end" in untils_of[name] for name, one in self.opened.receives.items())
         more = more or not (drained or all(one.is_over(sources[label][1]) for label, one in self.streams.items()))
         drains = self.opened.drain or drained
         drain = bool(self.plan.sources) and drains and not follows and not ended and not more
@@ -251,10 +252,6 @@ class LocalSegment(RunningSegment):
             return until
         need = next(leaf.silence for leaf in self.plan.channels if leaf.name == name)
         return {**since, "end": sent.ending(need)}
-
-    def _untils(self, channels: Mapping[str, tuple[Any, Any]]) -> list[tuple[str, Any]]:
-        """Up to where each channel is read, by name."""
-        return [(name, channels[directory][1]) for name, (directory, _) in self.channels.items()]
 
     def _is_behind(self) -> bool:
         """Whether the end that the senders have sent may still come. A broker shows the end of a transaction some time after it

@@ -1,5 +1,5 @@
-"""The far end of a channel: what another segment has sent in becomes messages. A reader may begin behind a marker: then blocks up to
-it are left out, whatever of them comes later."""
+"""The far end of a channel: what another segment has sent in becomes messages. A reader may begin behind a marker: then blocks
+up to it are left out, whatever of them comes later."""
 
 from __future__ import annotations
 

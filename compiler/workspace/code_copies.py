@@ -18,7 +18,8 @@ import platform
 import shutil
 import sys
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
@@ -133,18 +134,19 @@ def sources_of(module: str, root: Path) -> Sources:
         if top in seen:
             continue
         seen.add(top)
-        found = dict(_files_of(root, top))
+        found = {} if top == "tracetypes" else dict(_files_of(root, top))
         if not found:
             imported.add(top)
             continue
         files |= found
         for place, path in found.items():
             if place.endswith(".py"):
-                pending += _imports(path)
+                about = path.stat()
+                pending += _imports(path, about.st_mtime_ns, about.st_size)
     if not files:
         raise UsageError("TT403", f"there is no module {module} in {root}", fix="submit a flow of a file or a package")
     versions = {"python": platform.python_version(), "tracetypes": VERSION}
-    distributions = metadata.packages_distributions()
+    distributions = _distributions()
     for top in imported - {"tracetypes"} - set(sys.stdlib_module_names):
         for name in distributions.get(top, ()):
             versions[name] = metadata.version(name)
@@ -164,20 +166,30 @@ def _files_of(root: Path, top: str) -> Iterator[tuple[str, Path]]:
                 yield str(PurePosixPath(path.relative_to(root))), path
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """The first names of the modules that a file imports, not those relative to itself."""
+@lru_cache(4096)
+def _imports(path: Path, changed: int, size: int) -> tuple[str, ...]:
+    """The first names of the modules that a file imports, not those relative to itself. ``changed``, ``size``: of the file, so
+    that it is read again when it is another one."""
     try:
         tree = ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError):  # a template, or of another Python: who imports it hears of it
-        return
+        return ()
+    names: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Import(names=names):
-                yield from (one.name.partition(".")[0] for one in names)
+            case ast.Import(names=imported):
+                names.update(one.name.partition(".")[0] for one in imported)
             case ast.ImportFrom(module=str(name), level=0):
-                yield name.partition(".")[0]
+                names.add(name.partition(".")[0])
             case _:
                 pass
+    return tuple(names)
+
+
+@lru_cache(1)
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """The installed distributions by the modules that they have. To look for them takes a second."""
+    return metadata.packages_distributions()
 
 
 def _version(name: str) -> str | None:

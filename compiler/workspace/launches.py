@@ -5,8 +5,8 @@
     WORKSPACE/launches/000012     the checked dataflow, its inputs and outputs, pickled, with a checksum
 
 A file appears whole or not at all. It stays as long as an operator of its launch runs, also when the flow that brought it has
-gone. Functions and classes of scripts and notebooks are in it by value. Those of modules are in it by name: their files lie in the
-copies of the code (:mod:`.code_copies`), and are imported from there.
+gone. Functions and classes of scripts and notebooks are in it by value. Those of modules are in it by name: their files lie in
+the copies of the code (:mod:`.code_copies`), and are imported from there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import io
 import os
 import pickle
 import sys
+import types
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import attrs
 
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.pickles import loads, shipped
+from tracetypes.compiler.analysis.pickles import ShippingPickler, loads
 from tracetypes.compiler.store.small_files import damaged
 from tracetypes.compiler.wire.seals import seal_bytes, unseal_bytes
 from tracetypes.compiler.workspace.code_copies import Sources, sources_of
@@ -34,11 +35,11 @@ LOST = "the dataflow of operators that run"
 
 @attrs.frozen(eq=False, kw_only=True)
 class Launch:
-    """A dataflow that was submitted, as its operators run. ``flow``: the name that it was submitted under. ``start``: the marker at
-    which its states begin exactly, if it asked for that. ``identities``: of its nodes; ``cheap``: the numbers of those that each reader
-    computes again (:mod:`.cheap_operators`). ``inputs`` and ``outputs``: addresses by
-    source and sink. ``code``: the digest of the copy of its source files, empty for one without. ``places``: from where on it reads
-    channels that ran already."""
+    """A dataflow that was submitted, as its operators run. ``flow``: the name that it was submitted under. ``start``: the marker
+    at which its states begin exactly, if it asked for that. ``identities``: of its nodes; ``cheap``: the numbers of those that
+    each reader computes again (:mod:`.cheap_operators`). ``inputs`` and ``outputs``: addresses by
+    source and sink. ``code``: the digest of the copy of its source files, empty for one without. ``places``: from where on it
+    reads channels that ran already."""
 
     flow: str
     start: int | None
@@ -60,12 +61,13 @@ class Launches:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def keep(self, number: int, launch: Launch) -> None:
-        """Write a launch, durably. One of this number that is there was never decided on, and is replaced."""
+    def keep(self, number: int, launch: Launch, moved: Mapping[str, str] | None = None) -> None:
+        """Write a launch, durably. One of this number that is there was never decided on, and is replaced. ``moved``: where the
+        copies of source files are."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path, part = self._path(number), self.folder / f".part-{os.getpid()}"
         with open(part, "wb") as file:
-            file.write(seal_bytes(shipped(attrs.asdict(launch, recurse=False)), path.name))
+            file.write(seal_bytes(_pickled(launch, moved or {})[0], path.name))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -97,15 +99,44 @@ class Launches:
 def sources_of_launch(launch: Launch) -> Sources | None:
     """The source files of the modules that a dataflow names, and of those that they import: what does not belong to an installed
     distribution, to tracetypes or to Python. None if there are none."""
-    names = _Names(io.BytesIO(shipped(attrs.asdict(launch, recurse=False))))
+    data, code = _pickled(launch, {})
+    names = _Names(io.BytesIO(data))
     names.load()
     files: dict[str, Path] = {}
     versions: dict[str, str] = {}
-    for module, root in sorted(_own_modules(names.modules)):
+    for module, root in sorted(_own_modules(names.modules, code)):
         found = sources_of(module, root)
         files |= found.files
         versions |= found.versions
     return Sources(files=files, versions=versions) if files else None
+
+
+def _pickled(launch: Launch, moved: Mapping[str, str]) -> tuple[bytes, set[str]]:
+    """A launch as bytes, and the files of the code that is in it by value. ``moved``: where their copies are."""
+    pickler = _LaunchPickler(file := io.BytesIO(), moved)
+    pickler.dump(attrs.asdict(launch, recurse=False))
+    return file.getvalue(), pickler.files
+
+
+class _LaunchPickler(ShippingPickler):
+    """Keeps the files of functions that it pickles by value, so that they are traced in another process too."""
+
+    def __init__(self, file: io.BytesIO, moved: Mapping[str, str]) -> None:
+        super().__init__(file, protocol=5)
+        self.moved, self.files = moved, set[str]()
+
+    def reducer_override(self, value: Any) -> Any:
+        """Code with the name of its file, in place of what stands for one."""
+        if not isinstance(value, types.CodeType):
+            return super().reducer_override(value)
+        self.files.add(value.co_filename)
+        build, parts, *rest = self.dispatch_table[types.CodeType](value)
+        file = self.moved.get(os.path.realpath(value.co_filename), value.co_filename)
+        return (build, tuple(file if one == _NO_FILE else one for one in parts), *rest)
+
+
+_NO_FILE = "<dynamic-code>"
+"""What cloudpickle writes for the file of a function."""
 
 
 class _Names(pickle.Unpickler):
@@ -121,14 +152,24 @@ class _Names(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _own_modules(names: Collection[str]) -> Iterator[tuple[str, Path]]:
-    """Modules of the author, each with the folder that it is imported from."""
+_MAIN = ("__main__", "__mp_main__")
+"""Names of the script that runs."""
+
+
+def _own_modules(names: Collection[str], code: Collection[str]) -> Iterator[tuple[str, Path]]:
+    """Modules of the author, each with the folder that it is imported from. ``names``: of modules; ``code``: files."""
     installed = [Path(one).resolve() for one in {*sys.path} if "site-packages" in one or "dist-packages" in one]
-    installed.append(Path(os.__file__).resolve().parent)
-    for top in {name.partition(".")[0] for name in names} - {"__main__", "tracetypes"}:
-        file = getattr(sys.modules.get(top), "__file__", None)
-        if file is None:
+    installed += [Path(os.__file__).resolve().parent, Path(__file__).resolve().parents[1]]
+    wanted = {os.path.realpath(one) for one in code}
+    found = {
+        name: Path(file).resolve()
+        for name, module in list(sys.modules.items())
+        if isinstance(file := getattr(module, "__file__", None), str)
+        and (name in names or os.path.realpath(file) in wanted)
+        and name.partition(".")[0] != "tracetypes"
+    }
+    for name, path in found.items():
+        if any(path.is_relative_to(folder) for folder in installed):
             continue
-        path = Path(file).resolve()
-        if not any(path.is_relative_to(folder) for folder in installed):
-            yield top, path.parents[1] if path.name == "__init__.py" else path.parent
+        above = name.count(".") + (path.name == "__init__.py")
+        yield (path.stem if name in _MAIN else name.partition(".")[0]), path.parents[above]

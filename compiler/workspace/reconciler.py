@@ -66,6 +66,9 @@ class Submitted:
 
 _NEW: Final = "a flow that is being submitted"
 
+_NO_START: Final = BEGINNING - 1
+"""A start that no operator has."""
+
 
 class Reconciler:
     """The flows of a workspace, and the segments that run for them. One thread calls it at a time. ``fuse``: of the backend."""
@@ -109,11 +112,12 @@ class Reconciler:
         self.host.remove_others()
 
     def submit(self, submitted: Submitted) -> Decision:
-        """Start a flow. Returns the decision that was carried out. Raises :class:`UsageError` ``TT402``, and what a segment fails of
-        at its start; then nothing of the flow is left."""
+        """Start a flow. Returns the decision that was carried out. Raises :class:`UsageError` ``TT402``, and what a segment fails
+        of at its start; then nothing of the flow is left."""
         name = submitted.launch.flow
         if name in self.running.flows:
-            raise UsageError("TT402", f"there is a flow {name!r} already", fix="give another name, or replace or remove that flow")
+            fix = "give another name, or replace or remove that flow"
+            raise UsageError("TT402", f"there is a flow {name!r} already", fix=fix)
         try:
             decision, segments = self._decide(submitted)
         finally:
@@ -131,14 +135,18 @@ class Reconciler:
     def _decide(self, submitted: Submitted) -> tuple[Decision, list[OperatorSegment]]:
         """Decide what starts for a flow, and write it."""
         name, launch = submitted.launch.flow, submitted.launch
-        known = self._of(launch)
-        decision = self._merged(submitted, known[1])
-        behind, places = self._beginning(submitted, decision, known)
-        if submitted.exact and behind != BEGINNING:
-            launch = attrs.evolve(launch, start=behind)
+        begins: dict[str, tuple[int, int]] = {}
+        if submitted.exact:
+            launch = attrs.evolve(launch, start=_NO_START)
+        while True:
             known = self._of(launch)
             decision = self._merged(attrs.evolve(submitted, launch=launch), known[1])
-            _, places = self._beginning(attrs.evolve(submitted, start=behind), decision, known)
+            behind = self._beginning(submitted.start, decision, begins)
+            start = behind if submitted.exact and behind != BEGINNING else None
+            if launch.start == start:
+                break
+            launch = attrs.evolve(launch, start=start)
+        places = {name: place for name, (place, _) in begins.items()}
         self._refuse_outputs(decision, launch)
         number = decision.base + 1
         sources = sources_of_launch(launch)
@@ -234,28 +242,26 @@ class Reconciler:
         except ValueError as error:
             raise UsageError("TT402", str(error), fix="report it, and submit with backfill=True meanwhile") from error
 
-    def _beginning(
-        self, submitted: Submitted, decision: Decision, known: tuple[Launch, Launched]
-    ) -> tuple[int, dict[str, int]]:
-        """The marker behind which a flow begins, and the place from which on each channel that runs is kept for it. The channels
-        are pinned under the name of the flow meanwhile."""
+    def _beginning(self, start: Start, decision: Decision, begins: dict[str, tuple[int, int]]) -> int:
+        """The marker behind which a flow begins. ``begins``: of each channel that runs and that it reads, the place from which on
+        it is kept for it, and the marker behind which everything lies there or later. Each is found once, and the channel is
+        pinned meanwhile."""
         taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
-        begins: dict[str, tuple[int, int]] = {}
-        for name in sorted(taps):
+        for name in sorted(taps - begins.keys()):
             channel = self.host.channel(name)
             channel.pin(_NEW, 0)
             place, sent = channel.sent
-            begins[name] = (place, sent.behind) if submitted.start == "now" else channel.earliest
-        behind = max((marker for _, marker in begins.values()), default=BEGINNING)
-        if isinstance(submitted.start, int):
-            if submitted.start < behind:
+            begins[name] = (place, sent.behind) if start == "now" else channel.earliest
+        behind = max((begins[name][1] for name in taps), default=BEGINNING)
+        if isinstance(start, int):
+            if start < behind:
                 raise UsageError(
                     "TT402",
-                    f"what came behind {instant(submitted.start)} is gone: channels keep what is behind {instant(behind)}",
+                    f"what came behind {instant(start)} is gone: channels keep what is behind {instant(behind)}",
                     fix="give a later marker, start='now', or backfill=True to read the inputs again",
                 )
-            behind = submitted.start
-        return behind, {name: place for name, (place, _) in begins.items()}
+            behind = start
+        return behind
 
     def _refuse_outputs(self, decision: Decision, launch: Launch) -> None:
         """Two flows do not write one output, unless it is the same stream."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,12 @@ from tracetypes.compiler.workspace.running import Decision
 PAGE = (ROOT / "docs" / "workspace.md").read_text(encoding="utf-8")
 
 
-def test_the_example_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(blocks(PAGE, "python")[0], "workspace.md", "exec"), {})
-    assert capsys.readouterr().out == blocks(PAGE, "text")[0]
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_run_as_they_stand(number: int, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text(blocks(PAGE, "python")[number])
+    runpy.run_path(str(script))
+    assert capsys.readouterr().out == blocks(PAGE, "text")[number]
 
 
 def test_each_definition_is_where_the_table_says() -> None:

@@ -42,6 +42,9 @@ class Fake:
     def wait(self, seconds: float | None = None) -> bool:
         return self.over
 
+    def catch_up(self, seconds: float | None = None) -> bool:
+        return True
+
     def fails(self) -> None:
         self.failure, self.over = Crash("it"), True
 

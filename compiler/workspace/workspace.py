@@ -1,0 +1,444 @@
+"""Workspaces in Python: the dataflows of many users, run as the fewest operators.
+
+::
+
+    from tracetypes.workspace import Workspace
+
+    with Workspace("shop.workspace") as workspace:
+        workspace.submit("ann", hourly, inputs={"clicks": "clicks/"}, outputs={"counts": "ann/"})
+        workspace.submit("bob", daily, inputs={"clicks": "clicks/"}, outputs={"counts": "bob/"})
+        workspace.wait()
+        print(workspace.show())
+
+What two flows have in common runs once. Flows come and go while others run, and nobody's answer changes. The directory of the
+workspace has all that is needed to go on after a kill: opened again, the same flows run on. It is the model of *Collaborative
+Reuse of Streaming Dataflows in IoT Applications* (Chaturvedi, Tyagi, Simmhan). docs/workspace.md says how it works.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import attrs
+
+from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
+from tracetypes.check import Checked
+from tracetypes.compiler.analysis.identity.identities import Digest, identities
+from tracetypes.compiler.backend.compilation import check_once
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.local.backend import LocalEngine
+from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, require_groups
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.overlap import refuse_overlaps
+from tracetypes.compiler.tracing.cache_keys import AnalysisCache
+from tracetypes.compiler.workspace.cheap_operators import cheap_operators
+from tracetypes.compiler.workspace.database import WorkspaceDatabase
+from tracetypes.compiler.workspace.launches import Launch
+from tracetypes.compiler.workspace.reconciler import Reconciler, Start, Submitted
+from tracetypes.errors import UsageError
+from tracetypes.graph import Dataflow
+
+__all__ = ["FlowView", "Workspace", "WorkspaceView"]
+
+PAUSE: Final = 0.25
+"""Seconds between two looks at the segments, if nothing is heard of them."""
+
+BACKENDS: Final = ("local",)
+
+
+@attrs.frozen(kw_only=True)
+class FlowView:
+    """A flow of a workspace, as :meth:`Workspace.show` tells of it.
+
+    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed) or ``"over"``.
+    ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
+    ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
+    and keep a state: what they have seen before ``begins`` is in the flow's answers. ``late`` and ``rejects``: rows, by source,
+    since the process has started; those of a shared source count for each of its flows."""
+
+    name: str
+    state: Literal["running", "failed", "held", "over"]
+    error: str | None
+    operators: int
+    shared: int
+    begins: dt.datetime | None
+    brings: tuple[str, ...]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    rows: int
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
+        if self.begins is not None:
+            lines.append(f"    begins behind {self.begins:%Y-%m-%d %H:%M:%S}")
+        if self.brings:
+            lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
+        if self.error is not None:
+            lines.append(f"    {self.error}")
+        for what, counts in (("late", self.late), ("rejected", self.rejects)):
+            lines += [f"    {count:,} {what} rows of {source}" for source, count in counts.items()]
+        return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
+
+
+@attrs.frozen(kw_only=True)
+class WorkspaceView:
+    """What a workspace runs. ``operators``: how many run; ``submitted``: how many the flows have, each counted for itself.
+    ``segments``: by name, what each does; ``kept``: bytes that channels keep, by segment and reader."""
+
+    flows: tuple[FlowView, ...]
+    operators: int
+    submitted: int
+    segments: Mapping[str, str]
+    kept: Mapping[str, Mapping[str, int]]
+
+    def __str__(self) -> str:
+        head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"
+        return "\n".join([head, *map(str, self.flows)])
+
+    def __getitem__(self, name: str) -> FlowView:
+        return next(one for one in self.flows if one.name == name)
+
+
+class Workspace:
+    """The flows of a workspace, in this process. Threads may share it; one process has a workspace open at a time.
+
+    ``path``: its directory, which is made if need be. ``backend``: on which everything runs, fixed for good. ``floor``: bytes of
+    free space on the disk of the directory below which no flow is taken.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, backend: Literal["local"] = "local", floor: int = 256 << 20
+    ) -> None:
+        """Open a workspace, or make one; what was submitted runs on. Raises :class:`UsageError` ``TT402`` for another backend,
+        :class:`RunError` ``TT221`` if a process has it open, ``TT220`` if a newer version wrote it, ``TT225`` if it is
+        damaged."""
+        if backend not in BACKENDS:
+            raise UsageError("TT402", f"backend is {backend!r}", fix=f"give one of {', '.join(map(repr, BACKENDS))}")
+        need_whole("floor", floor + 1)
+        self.path = Path(os.path.abspath(path))
+        self.floor = floor
+        self._control = Control()
+        self._lock = threading.RLock()
+        self._is_closed = False
+        with ExitStack() as stack:
+            locks = stack.enter_context(Locks())
+            locks.take(self.path, "the workspace")
+            database = WorkspaceDatabase(self.path / "workspace.db", backend)
+            stack.callback(database.close)
+            engine = LocalEngine()
+            running = stack.enter_context(engine.started(1, print))
+            self._engine = engine
+            self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
+            self._reconciler.restore()
+            self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
+            self._thread.start()
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def submit(
+        self,
+        name: str,
+        flow: Dataflow | Checked,
+        inputs: Mapping[str, str | os.PathLike[str]],
+        outputs: Mapping[str, str | os.PathLike[str]],
+        *,
+        start: Literal["now", "earliest"] | dt.datetime = "now",
+        share: Literal["states", "exact"] = "states",
+        backfill: bool = False,
+        order: Mapping[str, Literal["name", "modified", "time"]] | None = None,
+        parallelism: int = 1,
+        key_groups: int | None = None,
+    ) -> FlowView:
+        """Start a flow. It runs until it is removed.
+
+        ``inputs`` and ``outputs``: addresses by source and sink, as for :func:`tracetypes.run`; lists are refused, because the
+        flow outlives the process. ``start``: where it begins, if some of its sources are read already: ``"now"``, at the first
+        marker behind every block that has had an item; ``"earliest"``, with what the channels still keep; or behind a marker. A
+        source that nobody reads yet is read from its beginning. ``share``: ``"states"`` takes operators that run with what they
+        have seen; ``"exact"`` starts operators that keep a state anew, so that nothing from before the beginning is in the
+        answers. ``backfill``: share nothing and read all inputs from their beginning, so that the flow answers as if it had
+        always run. ``parallelism`` and ``key_groups``: of what starts; what runs keeps its own.
+
+        Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for a name that is taken, an output that another flow writes,
+        or a beginning that is gone; and what a segment fails of at its start. Then nothing of the flow is left.
+        """
+        _need_name(name)
+        for what, one, choices in (("share", share, ("states", "exact")),):
+            if one not in choices:
+                raise UsageError("TT402", f"{what} is {one!r}", fix=f"give one of {', '.join(map(repr, choices))}")
+        need_choice("backfill", backfill)
+        launch = self._launch(name, flow, inputs, outputs, order or {}, parallelism, key_groups, alone=backfill)
+        begins = _start(start)
+        with self._lock:
+            self._need_open()
+            self._need_space()
+            self._reconciler.submit(Submitted(launch=launch, start=begins, exact=share == "exact", alone=backfill))
+            return self._view(name)
+
+    def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
+        """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: its open blocks are answered first, as if its
+        inputs ended here; an operator that it shares goes on, and its open blocks stay open. ``purge``: its output directories
+        are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there is no such flow, and
+        :class:`TimeoutError`."""
+        with self._lock:
+            self._need_open()
+            self._reconciler.need(name)
+            outputs = self._reconciler.database.submissions()[name].plain["outputs"]
+            gone = self._reconciler.remove(name, drain=drain, seconds=seconds)
+            names = [f"{one.launch}-{one.id}" for one in gone.stop]
+        self._until_gone(names)
+        if purge:
+            with self._lock:
+                others = self._reconciler.database.submissions().values()
+            still = {path for one in others for path in one.plain["outputs"].values()}
+            _delete([path for path in outputs.values() if path not in still])
+
+    def replace(
+        self,
+        name: str,
+        flow: Dataflow | Checked,
+        inputs: Mapping[str, str | os.PathLike[str]],
+        outputs: Mapping[str, str | os.PathLike[str]],
+        *,
+        seconds: float | None = None,
+        **options: Any,
+    ) -> FlowView:
+        """Let another flow take the place of one that runs. It starts beside it, with outputs of its own, and takes over when it
+        has answered what was there at the call; the old one stops then. ``options``: of :meth:`submit`. ``seconds``: to wait for
+        that at most; the new flow is removed again if it takes longer (:class:`TimeoutError`)."""
+        with self._lock:
+            self._need_open()
+            self._reconciler.need(name)
+            successor = f"{name}.{self._reconciler.running.version + 1}"
+        self.submit(successor, flow, inputs, outputs, **options)
+        try:
+            self.wait(successor, seconds)
+        except BaseException:
+            self.remove(successor)
+            raise
+        with self._lock:
+            gone = self._reconciler.take_over(name, successor)
+        self._until_gone([f"{one.launch}-{one.id}" for one in gone.stop])
+        return self.show()[name]
+
+    def wait(self, name: str | None = None, seconds: float | None = None) -> None:
+        """Wait until a flow, or all of them, have answered and written what was in the inputs at the call. Raises the error of a
+        segment that fails meanwhile, and :class:`TimeoutError` after this many seconds."""
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._lock:
+            self._need_open()
+            if name is not None:
+                self._reconciler.need(name)
+            names = [name] if name is not None else list(self._reconciler.running.flows)
+            segments = list(dict.fromkeys(one for each in names for one in self._reconciler.segments_of(each)))
+        for segment in segments:
+            while True:
+                self._raise_failure(segment)
+                left = 0.5 if until is None else min(0.5, until - time.monotonic())
+                if left <= 0:
+                    raise TimeoutError(f"segment {segment} has not answered what was there {seconds} seconds ago")
+                if self._reconciler.host.catch_up(segment, left):
+                    self._raise_failure(segment)
+                    break
+
+    def show(self) -> WorkspaceView:
+        """What runs, as of now."""
+        with self._lock:
+            self._need_open()
+            reconciler = self._reconciler
+            flows = tuple(self._view(name) for name in sorted(reconciler.running.flows))
+            kept = {name: reconciler.host.kept_for(name) for name in reconciler.host.segments}
+            return WorkspaceView(
+                flows=flows,
+                operators=len(reconciler.running.operators),
+                submitted=sum(one.operators for one in flows),
+                segments={name: state.value for name, state in reconciler.host.states().items()},
+                kept={name: {reader: one.size for reader, one in by.items()} for name, by in kept.items() if by},
+            )
+
+    def close(self) -> None:
+        """Stop all segments. The flows stay submitted, and run on when the workspace is opened again."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._reconciler.host.stop_all()
+        while not self._reconciler.host.is_idle:
+            self._reconciler.host.look()
+            time.sleep(0.005)
+        self._control.news.ring()
+        self._thread.join()
+        self._stack.close()
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _tend(self) -> None:
+        """Start again what has failed, and remove what is over."""
+        while not self._is_closed:
+            self._reconciler.host.look()
+            self._control.news.wait(PAUSE)
+
+    def _launch(
+        self,
+        name: str,
+        flow: Dataflow | Checked,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        order: Mapping[str, Any],
+        parallelism: int,
+        key_groups: int | None,
+        *,
+        alone: bool,
+    ) -> Any:
+        need_inputs(inputs)
+        need_outputs(outputs)
+        need_whole("parallelism", parallelism)
+        groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
+        require_groups(parallelism, groups)
+        checked = check_once(flow)
+        read, written = _addresses("source", inputs), _addresses("sink", outputs)
+        _need_all("source", {one.name for one in checked.graph.sources}, read, "inputs")
+        _need_all("sink", {one.name for one in checked.graph.sinks}, written, "outputs")
+        _refuse_overlaps(read, written, self.path)
+        how = {source: f"{address} {order.get(source, 'modified')}" for source, address in read.items()}
+        found = identities(checked, inputs=how, outputs=written)
+        return Launch(
+            flow=name,
+            start=None,
+            checked=checked,
+            identities={
+                id: None if alone or not isinstance(one, Digest) else one.text for id, one in found.items()
+            },
+            cheap=cheap_operators(checked, AnalysisCache()),
+            inputs=read,
+            outputs=written,
+            orders=dict(order),
+            parallelism=parallelism,
+            key_groups=groups,
+        )
+
+    def _view(self, name: str) -> FlowView:
+        reconciler = self._reconciler
+        flow, plain = reconciler.running.flows[name], reconciler.database.submissions()[name].plain
+        states, segments = reconciler.host.states(), reconciler.segments_of(name)
+        all_states = [states[one].value for one in segments if one in states]
+        worst: Any = next((one for one in ("failed", "held", "running") if one in all_states), "over")
+        errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
+        late, rejects, rows = dict[str, int](), dict[str, int](), 0
+        notes: list[str] = []
+        for one in segments:
+            hosted = reconciler.host.segments[one]
+            late |= hosted.summary.late
+            rejects |= hosted.summary.rejects
+            rows += hosted.summary.rows if hosted.segment.plan.sources else 0
+            notes += hosted.notes
+        behind = plain["behind"]
+        return FlowView(
+            name=name,
+            state=worst,
+            error=errors[0] if errors and worst != "running" else None,
+            operators=len(flow.needs),
+            shared=sum(reconciler.running.counts[one] > 1 for one in flow.needs),
+            begins=None if behind is None else dt.datetime.fromtimestamp(behind / 1e6, dt.UTC),
+            brings=tuple(plain["brings"]),
+            inputs=plain["inputs"],
+            outputs=plain["outputs"],
+            rows=rows,
+            late=late,
+            rejects=rejects,
+            notes=tuple(notes),
+        )
+
+    def _raise_failure(self, segment: str) -> None:
+        states = self._reconciler.host.states()
+        error = self._reconciler.host.error(segment) if segment in states else None
+        if error is not None and states[segment].value == "failed":
+            raise error
+
+    def _until_gone(self, names: list[str]) -> None:
+        """Wait until segments are over and their files removed."""
+        host = self._reconciler.host
+        while any(map(host.is_leaving, names)):
+            host.look()
+            time.sleep(0.002)
+
+    def _need_open(self) -> None:
+        if self._is_closed:
+            raise UsageError("TT402", f"the workspace {self.path} is closed", fix="open it again")
+
+    def _need_space(self) -> None:
+        if (free := shutil.disk_usage(self.path).free) < self.floor:
+            raise UsageError(
+                "TT402",
+                f"the disk of the workspace has {free:,} bytes left, and no flow is taken below {self.floor:,}",
+                fix="make room, remove flows, or give a smaller floor",
+            )
+
+
+def _need_name(name: Any) -> None:
+    is_plain = isinstance(name, str) and name and all(c.isalnum() or c in "-_." for c in name)
+    if not is_plain:
+        raise UsageError("TT402", f"the name of a flow is {name!r}", fix="give letters, digits, '-', '_' and '.'")
+
+
+def _start(start: Any) -> Start:
+    if start in ("now", "earliest"):
+        found: Start = start
+        return found
+    if not isinstance(start, dt.datetime) or start.tzinfo is None:
+        raise UsageError("TT402", f"start is {start!r}", fix="give 'now', 'earliest', or a datetime with a time zone")
+    return round(start.timestamp()) * 1_000_000
+
+
+def _addresses(what: str, given: Mapping[str, Any]) -> dict[str, str]:
+
+    found: dict[str, str] = {}
+    for name, one in given.items():
+        if not isinstance(one, str | os.PathLike) or one == "-":
+            raise UsageError(
+                "TT402", f"{what} {name!r} has {one!r:.60}, which ends with this process", fix="give a path or an address"
+            )
+        address = os.fspath(one)
+        absolute: str = connector_of(address).absolute(address)
+        found[name] = absolute
+    return found
+
+
+def _need_all(what: str, there: set[str], given: Mapping[str, str], word: str) -> None:
+    for name in sorted(given.keys() - there):
+        raise UsageError("TT402", f"there is no {what} {name!r}", fix=f"the {what}s are {', '.join(sorted(there))}")
+    for name in sorted(there - given.keys()):
+        raise UsageError("TT402", f"{what} {name!r} has no address", fix=f'give {word}={{"{name}": ...}}')
+
+
+def _refuse_overlaps(inputs: Mapping[str, str], outputs: Mapping[str, str], path: Path) -> None:
+
+    written = {f"the output of sink {name!r}": one for name, one in outputs.items() if one != "noop:"}
+    refuse_overlaps(inputs, {**written, "the workspace": str(path)})
+    for source, address in inputs.items():
+        connector_of(address).look_for(source, address)
+
+
+def _delete(paths: list[str]) -> None:
+
+    for path in paths:
+        if connector_of(path).is_directory:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,333 @@
+"""Workspaces on the local backend: flows come, share, leave and go on, and their answers are those that are counted by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.workspace.clicks import Click, answer, rows, totals, write
+from tracetypes import Dataflow, U, every
+from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace.launches import sources_of_launch
+from tracetypes.errors import CheckFailed, RunError, UsageError
+from tracetypes.stdlib import map_values
+from tracetypes.workspace import Workspace
+
+
+@attrs.define
+class Shop:
+    """A folder of clicks, a workspace, and outputs by flow."""
+
+    home: Path
+    clicks: list[Click] = attrs.Factory(list)
+    files: int = 0
+    drawn: random.Random = attrs.Factory(lambda: random.Random(7))
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "clicks"
+
+    def come(self, start: int, seconds: int = 600, count: int = 200) -> None:
+        """A file of clicks, in the order of their times."""
+        times = sorted(self.drawn.randrange(start, start + seconds) for _ in range(count))
+        new = [Click(f"u{self.drawn.randrange(5)}", ts, self.drawn.randrange(-5, 20)) for ts in times]
+        write(self.folder, self.files, new)
+        self.files += 1
+        self.clicks += new
+
+    def submit(self, workspace: Workspace, name: str, flow: Dataflow | None = None, **options: Any) -> int:
+        """Submit a flow. Returns the marker behind which it begins, in seconds."""
+        view = workspace.submit(name, flow or totals(name), {"clicks": self.folder}, {"totals": self.home / name}, **options)
+        return 0 if view.begins is None else int(view.begins.timestamp())
+
+    def rows(self, name: str) -> list[tuple[int, str, int]]:
+        return rows(self.home / name)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Code is not copied: it would be all tests."""
+    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: None)
+    shop = Shop(tmp_path)
+    shop.come(0)
+    return shop
+
+
+@pytest.fixture
+def opened(shop: Shop) -> Iterator[Callable[[], Workspace]]:
+    """Opens the workspace. All are closed in the end."""
+    there: list[Workspace] = []
+
+    def open_it() -> Workspace:
+        there.append(Workspace(shop.home / "workspace"))
+        return there[-1]
+
+    yield open_it
+    for one in there:
+        one.close()
+
+
+def files_of(workspace: Path) -> list[str]:
+    """The files of a workspace that are no database, lock or code."""
+    return [str(one.relative_to(workspace)) for one in workspace.rglob("*") if one.is_file() and one.parent.name != "_lock"]
+
+
+def test_a_flow_alone_answers_as_a_run_does(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    assert shop.submit(workspace, "ann") == 0
+    shop.come(600)
+    workspace.wait()
+    closed = [one for one in answer(shop.clicks) if one[0] <= 900]
+    assert shop.rows("ann") == closed
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+
+
+def test_a_flow_that_joins_shares_what_runs(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    begins = shop.submit(workspace, "bob", totals("of bob", changes=True))
+    assert begins == max(one.ts for one in shop.clicks) // 60 * 60
+    view = workspace.show()
+    assert view["bob"].brings == ("tumbling",)
+    assert (view["ann"].operators, view["ann"].shared) == (5, 4)
+    assert view.operators < view.submitted
+    shop.come(600)
+    workspace.wait()
+    workspace.remove("bob", drain=True)
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+    closed = max(end for end, _, _ in shop.rows("bob"))
+    expected = answer(shop.clicks, changes=True, change=begins, sink=begins)
+    assert shop.rows("bob") == [one for one in expected if one[0] <= closed]
+    assert closed >= 900
+
+
+def test_exact_states_begin_with_the_flow(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    begins = shop.submit(workspace, "bob", share="exact")
+    assert begins == (max(one.ts for one in shop.clicks) // 60 + 1) * 60
+    assert not workspace.show()["bob"].brings
+    shop.come(500)
+    workspace.wait()
+    workspace.remove("bob", drain=True)
+    workspace.remove("ann", drain=True)
+    late = [one for one in shop.clicks[200:] if one.ts < 540]
+    assert late
+    assert shop.rows("bob") == answer(shop.clicks, window=begins, sink=begins)
+
+
+def test_a_backfilled_flow_answers_as_if_it_had_always_run(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    assert shop.submit(workspace, "bob", backfill=True) == 0
+    workspace.wait()
+    assert shop.rows("bob") == shop.rows("ann") != []
+    assert workspace.show()["bob"].shared == 0
+
+
+def test_a_flow_begins_behind_a_marker(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    begins = shop.submit(workspace, "bob", share="exact", start=dt.datetime(1970, 1, 1, 0, 15, tzinfo=dt.UTC))
+    assert begins == 900
+    shop.come(600)
+    workspace.wait()
+    workspace.remove("bob", drain=True)
+    assert shop.rows("bob") == answer(shop.clicks, window=900, sink=900)
+    with pytest.raises(UsageError, match="TT402 what came behind 1970-01-01 00:01:00Z is gone: channels keep what is behind"):
+        shop.submit(workspace, "cat", start=dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC))
+
+
+def test_one_row_in_the_far_future(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    """No block that has had an item may be open to a flow that joins."""
+    workspace = opened()
+    flow = totals("ann", delay=600)
+    shop.submit(workspace, "ann", flow)
+    workspace.wait()
+    write(shop.folder, 50, [Click("u1", 5_000, 1)])
+    workspace.wait()
+    begins = shop.submit(workspace, "bob", totals("bob", delay=600), share="exact")
+    assert begins == 5_040
+    write(shop.folder, 51, [Click("u1", 5_010, 2), Click("u1", 5_050, 3), Click("u2", 6_000, 4)])
+    workspace.wait()
+    workspace.remove("bob", drain=True)
+    assert shop.rows("bob") == [(5_100, "u1", 3), (6_300, "u2", 4)]
+
+
+def test_all_flows_go_on_when_the_workspace_is_opened_again(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    begins = shop.submit(workspace, "bob", totals("bob", changes=True))
+    workspace.close()
+    shop.come(600)
+    workspace = opened()
+    assert [one.name for one in workspace.show().flows] == ["ann", "bob"]
+    workspace.wait()
+    shop.come(1200)
+    workspace.wait()
+    workspace.remove("ann", drain=True)
+    assert workspace.show()["bob"].state == "running"
+    shop.come(1800)
+    workspace.wait()
+    workspace.remove("bob", drain=True)
+    assert shop.rows("bob") == answer(shop.clicks, changes=True, change=begins, sink=begins)
+    ann = [one for one in answer(shop.clicks) if one[0] <= max(end for end, _, _ in shop.rows("ann"))]
+    assert shop.rows("ann") == ann
+
+
+def test_nothing_is_left_of_flows_that_are_removed(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    shop.submit(workspace, "bob", totals("bob", changes=True))
+    workspace.wait()
+    workspace.remove("ann", purge=True)
+    workspace.remove("bob")
+    view = workspace.show()
+    assert (view.flows, view.operators, dict(view.segments)) == ((), 0, {})
+    assert {one for one in files_of(shop.home / "workspace") if not one.startswith("workspace.db")} == set()
+    assert not (shop.home / "ann").exists()
+    assert (shop.home / "bob").exists()
+
+
+def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    for start in range(600, 3_000, 600):
+        shop.come(start)
+        workspace.wait()
+    assert all(size == 0 for readers in workspace.show().kept.values() for size in readers.values())
+
+
+def test_a_flow_is_replaced(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    view = workspace.replace(
+        "ann", totals("new", least=5), {"clicks": shop.folder}, {"totals": shop.home / "new"}, backfill=True, seconds=60
+    )
+    assert (view.name, view.operators) == ("ann", 5)
+    assert [one.name for one in workspace.show().flows] == ["ann"]
+    shop.come(600)
+    workspace.wait()
+    workspace.remove("ann", drain=True)
+    assert shop.rows("new") == answer(shop.clicks, least=5)
+    assert not any(end > 900 for end, _, _ in shop.rows("ann"))
+
+
+def test_who_fails_stops_nobody_else(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    def broken(amount: int) -> int:
+        return 1 // (amount - amount)
+
+    flow = Dataflow("broken")
+    how = every(seconds=60, time=lambda click: click.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
+    flow.sink("totals", clicks.through(map_values(lambda click: click.amount, to=int)).through(map_values(broken)))
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    shop.submit(workspace, "bob", flow)
+    shop.come(600)
+    workspace.wait("ann")
+    with pytest.raises(Exception, match="division"):
+        workspace.wait("bob", 30)
+    view = workspace.show()
+    assert view["ann"].state == "running"
+    assert view["bob"].state == "failed"
+    assert "division" in (view["bob"].error or "")
+    workspace.remove("bob")
+    shop.come(1200)
+    workspace.wait()
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+
+
+def test_a_restart_runs_the_copy_of_the_code(
+    shop: Shop, opened: Callable[[], Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "sources_of_launch", sources_of_launch)
+    code = tmp_path / "code"
+    code.mkdir()
+    source = (Path(__file__).parent / "clicks.py").read_text()
+    (code / "shop_of_ann.py").write_text(source)
+    monkeypatch.syspath_prepend(str(code))
+    import shop_of_ann  # type: ignore[import-not-found]
+
+    workspace = opened()
+    shop.submit(workspace, "ann", shop_of_ann.totals("ann", changes=True))
+    workspace.wait()
+    workspace.close()
+    (code / "shop_of_ann.py").write_text("raise RuntimeError")
+    for name in [name for name in sys.modules if name == "shop_of_ann"]:
+        del sys.modules[name]
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(code)])
+    shop.come(600)
+    workspace = opened()
+    workspace.wait()
+    copy = sys.modules["shop_of_ann"].__file__
+    assert copy is not None
+    assert Path(copy).is_relative_to(shop.home / "workspace" / "code")
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks, changes=True)
+
+
+def test_TT402_what_a_workspace_refuses(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    inputs = {"clicks": shop.folder}
+
+    def refused(match: str, name: str = "bob", **changes: Any) -> None:
+        given: dict[str, Any] = {"flow": totals("bob"), "inputs": inputs, "outputs": {"totals": shop.home / "bob"}} | changes
+        with pytest.raises(UsageError, match=match):
+            workspace.submit(name, **given)
+        assert [one.name for one in workspace.show().flows] == ["ann"]
+
+    refused("TT402 there is a flow 'ann' already", name="ann")
+    refused("TT402 the name of a flow is 'a b'", name="a b")
+    refused(
+        "TT402 the output of sink 'totals', .*, is written by flow 'ann'",
+        flow=totals("bob", least=7),
+        outputs={"totals": shop.home / "ann"},
+    )
+    refused("TT402 sink 'totals' has", outputs={"totals": []})
+    refused("TT402 source 'clicks' has no address", inputs={})
+    refused("TT402 there is no sink 'sums'", outputs={"sums": "x", "totals": shop.home / "bob"})
+    refused("TT402 start is 'yesterday'", start="yesterday")
+    refused("TT402 share is 'all'", share="all")
+    with pytest.raises(UsageError, match=r"TT402 there is no flow 'bob'\n.*the flows are: ann"):
+        workspace.remove("bob")
+    with pytest.raises(RunError, match=r"TT221 the workspace .* is in use"):
+        Workspace(shop.home / "workspace")
+    with pytest.raises(CheckFailed):
+        workspace.submit("bob", Dataflow("nothing"), {}, {})
+    workspace.close()
+    with pytest.raises(UsageError, match=r"TT402 the workspace .* is closed"):
+        workspace.show()
+    with pytest.raises(UsageError, match="TT402 backend is 'flink'"):
+        Workspace(shop.home / "other", backend="flink")  # type: ignore[arg-type]
+
+
+def test_TT402_a_full_disk_takes_no_flow(shop: Shop) -> None:
+    with Workspace(shop.home / "workspace", floor=1 << 60) as workspace, pytest.raises(UsageError, match="TT402 the disk of"):
+        shop.submit(workspace, "ann")
+
+
+def test_a_workspace_without_flows_stays(shop: Shop) -> None:
+    with Workspace(shop.home / "workspace") as workspace:
+        workspace.wait()
+        assert str(workspace.show()) == "0 flows with 0 operators; 0 run"
+    assert os.path.exists(shop.home / "workspace" / "workspace.db")
