@@ -14,6 +14,7 @@ TOP = (
     "tracetypes.cli",
     "tracetypes.recovery",
     "tracetypes.running",
+    "tracetypes.workspace",
     "tracetypes.suggestions",
     "tracetypes.testing",
 )

@@ -172,4 +172,5 @@ def _own_modules(names: Collection[str], code: Collection[str]) -> Iterator[tupl
         if any(path.is_relative_to(folder) for folder in installed):
             continue
         above = name.count(".") + (path.name == "__init__.py")
-        yield (path.stem if name in _MAIN else name.partition(".")[0]), path.parents[above]
+        top = name.partition(".")[0]
+        yield (path.stem if name in _MAIN or not top.isidentifier() else top), path.parents[above]
