@@ -77,14 +77,14 @@ def column_from_arrow(schema: Schema, array: Any) -> Column:
         case Boolean():
             values = (array if valid is None else pc.fill_null(array, False)).to_numpy(zero_copy_only=False)
         case Float():
-            values = (array if valid is None else pc.fill_null(array, 0.0)).to_numpy()
+            values = array.to_numpy() if valid is None else _filled(array, valid, np.float64)
         case Integer() | Timestamp() | Date():
             if isinstance(schema, Date):
                 array = array.cast(pa.int32())
             elif isinstance(schema, Timestamp):
                 array = _as(array, _TIMESTAMP)
             array = _as(array, _INTEGER)
-            values = (array if valid is None else pc.fill_null(array, 0)).to_numpy()
+            values = array.to_numpy() if valid is None else _filled(array, valid, np.int64)
         case String() | Bytes():
             if pa.types.is_dictionary(array.type) and array.type.value_type == arrow_type(schema):
                 return Column(schema, DictionaryEncoded.from_arrow(array), valid)
@@ -108,6 +108,12 @@ def _plain(schema: Schema, array: Any) -> tuple[Any, Any]:
     if array.null_count and not isinstance(schema, UnitValue):
         return array, array.is_valid().to_numpy(zero_copy_only=False)
     return array, None
+
+
+def _filled(array: Any, valid: Any, dtype: Any) -> Any:
+    """Numbers of 64 bits, 0 where one is missing. Arrow fills more slowly than numpy."""
+    numbers = np.frombuffer(array.buffers()[1], dtype, len(array), 8 * array.offset)
+    return np.where(valid, numbers, dtype(0))
 
 
 _TEXT: Final = (String, Bytes)

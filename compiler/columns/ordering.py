@@ -184,8 +184,9 @@ def _numbers_in_order(places: Sequence[Any]) -> Any:
 
 
 def _later(values: Columns) -> Iterator[SortKey]:
-    """:func:`canonical_keys`, made when the first one is asked for."""
-    yield from canonical_keys(values)
+    """:func:`canonical_keys`, made when the first one is asked for. They are read for rows that are tied, and for no others."""
+    for at, key in enumerate(canonical_keys(values)):
+        yield attrs.evolve(key, dear=True) if not at else key
 
 
 # ------------------------------------------------------------------------------------------------- columns to sort by

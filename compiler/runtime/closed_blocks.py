@@ -110,13 +110,15 @@ class OrderedItems:
         """The same by block, then by key."""
         if not self.count:
             return Flows([], self.start)
-        rows = stable_order(self.ends)
         codes, ends, values = self.codes, self.ends, self.values
-        if rows is not None:
-            codes, ends, values = codes[rows], ends[rows], taken_later(values, rows)
-        new = np.append(True, (ends[1:] != ends[:-1]) | (codes[1:] != codes[:-1]))
-        starts = np.flatnonzero(new)
-        places = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+        starts = np.flatnonzero(np.append(True, (ends[1:] != ends[:-1]) | (codes[1:] != codes[:-1])))
+        counts = np.diff(starts, append=len(codes))
+        order = stable_order(ends[starts])  # items of one block and key lie together
+        if order is not None:
+            starts, counts = starts[order], counts[order]
+            rows = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(len(codes))
+            codes, ends, values = np.repeat(codes[starts], counts), np.repeat(ends[starts], counts), taken_later(values, rows)
+        places = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
         return Flows([(KeyedFlow.of(take_coded(self.keys, codes), values, len(codes)), ends)], self.start, places)
 
     def objects(self, ends: Iterable[int]) -> Objects:

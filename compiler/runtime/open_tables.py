@@ -217,11 +217,10 @@ class SortedBlocks(TableBlocks):
         else:
             values = from_arrow(takes.value, concat_arrays(columns))
         rows = self.sorter.rows_of_columns([codes, ends], place.of(takes.value, values, len(ends)), values)
-        codes, ends = codes[rows], ends[rows]
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        names = from_arrow(takes.key, plain_array(keys.take(pa.array(rows[starts]))))
-        codes = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(codes)))
-        return OrderedItems(names, len(starts), codes, ends, taken_later(values, rows), 1)
+        counts = np.bincount(codes)  # each number is that of a key
+        names = from_arrow(takes.key, plain_array(keys.take(pa.array(rows[np.cumsum(counts) - counts]))))
+        codes = np.repeat(np.arange(len(counts)), counts)
+        return OrderedItems(names, len(counts), codes, ends[rows], taken_later(values, rows), 1)
 
     def sorted(self, table: tuple[Any, Any, Any] | None, coming: Coming) -> Objects:
         """The blocks of a table as objects, sorted if they can be."""
