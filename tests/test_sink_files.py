@@ -173,9 +173,20 @@ def test_flags_and_numbers_alone(tmp_path: Path) -> None:
 CODED = pa.array(["", "a", "b", "b", "never"])
 
 
+def by_entries(column: Any) -> Any:
+    """A column whose text has dictionaries, in records, too."""
+    if pa.types.is_string(column.type):
+        return column.dictionary_encode()
+    if not pa.types.is_struct(column.type) or not column.type.num_fields:
+        return column
+    parts = [by_entries(column.field(at)) for at in range(column.type.num_fields)]
+    missing = column.is_null() if column.null_count else None
+    return pa.StructArray.from_arrays(parts, names=[part.name for part in column.type], mask=missing)
+
+
 @given(st.data())
-def test_dictionaries_of_keys_leave_no_trace_in_files(data: DataObject) -> None:
-    """The same rows and types, whichever batches of a file have keys by their dictionaries."""
+def test_dictionaries_leave_no_trace_in_files(data: DataObject) -> None:
+    """The same rows and types, whichever batches of a file have keys and text of records by their dictionaries."""
     layout = Layout(String(), data.draw(schemas()))
     plain, coded = [], []
     for _ in range(data.draw(st.integers(1, 3))):
@@ -184,6 +195,8 @@ def test_dictionaries_of_keys_leave_no_trace_in_files(data: DataObject) -> None:
         some = array(layout.value, data.draw(st.lists(values(layout.value), min_size=len(codes), max_size=len(codes))))
         ends = np.arange(len(codes))
         plain.append(rows_of_columns(layout, keys.dictionary_decode(), some, ends))
+        if data.draw(st.booleans()):
+            some = by_entries(some)
         coded.append(rows_of_columns(layout, keys, some, ends) if data.draw(st.booleans()) else plain[-1])
         assert Rows(coded[-1]).batch.schema.equals(plain[-1].schema)
     shown, tables = VisibleColumns(layout, sink("its_block", "its_position")), []
@@ -217,3 +230,42 @@ def test_parquet_has_no_dictionaries_of_floats_and_times(tmp_path: Path) -> None
     assert pq.read_table(path).to_pydict() == batch.to_pydict()
     found = duckdb.connect().execute(f'''SELECT epoch_us("at"), x, n, s FROM '{path}' ''').fetchall()
     assert found == [(1, 0.5, 1, "a"), (2, None, 1, "a"), (None, 0.0, 2, "a"), (1_700_000_000_123_456, math.inf, None, "a")]
+
+
+@attrs.frozen
+class Inner:
+    """With a text, a time and a float."""
+
+    name: str
+    at: dt.datetime
+    x: float | None
+
+
+@attrs.frozen
+class Outer:
+    """A record in which another one may be missing."""
+
+    inner: Inner | None
+    n: int
+
+
+def test_records_within_records_are_written_as_their_parts_alone(tmp_path: Path) -> None:
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    items = [Outer(Inner("a", at, 0.5), 1), Outer(None, 2), Outer(Inner("b", at, None), 3), Outer(Inner("a", at, 0.5), 1)]
+    layout = Layout(String(), schema_of(Outer))
+    some = by_entries(array(layout.value, items))
+    batch = rows_of_columns(layout, pa.array(["k"] * 4).dictionary_encode(), some, np.arange(4))
+    file = open_sink_file(Parquet(), str(tmp_path / "out.parquet"))
+    file.write(VisibleColumns(layout, sink()).of(batch))
+    file.write(VisibleColumns(layout, sink()).of(Rows(batch).batch))
+    file.close()
+    parquet = pq.ParquetFile(tmp_path / "out.parquet")
+    assert "ARROW:schema" not in {name.decode() for name in parquet.metadata.metadata or {}}
+    group = parquet.metadata.row_group(0)
+    encodings = {group.column(at).path_in_schema: set(group.column(at).encodings) for at in range(group.num_columns)}
+    coded = {name for name, some in encodings.items() if "RLE_DICTIONARY" in some}
+    assert coded == {"key", "inner.name", "n"}
+    assert "DELTA_BINARY_PACKED" in encodings["inner.at"]
+    table = parquet.read().combine_chunks()
+    shown = [{"inner": None if one.inner is None else attrs.asdict(one.inner), "n": one.n} for one in items]
+    assert table.select(["inner", "n"]).to_pylist() == shown * 2

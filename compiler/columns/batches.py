@@ -110,15 +110,13 @@ def rows(layout: Layout, batch: Batch) -> Any:
 
 
 def rows_of_columns(layout: Layout, keys: Any, values: Any, ends: Any, positions: Any = None) -> Any:
-    """The rows of a sink for items in columns. ``keys`` and ``values``: Arrow arrays; keys may be dictionary-encoded. ``ends``
-    and ``positions``: int64, None if the items have no order."""
+    """The rows of a sink for items in columns. ``keys`` and ``values``: Arrow arrays, in which text may be dictionary-encoded.
+    ``ends`` and ``positions``: int64, None if the items have no order."""
     arrays = [keys] if layout.keyed else []
     arrays += values.flatten() if layout.opened and isinstance(layout.value, Record) else [values]
     arrays += [pa.array(ends, pa.int64()), pa.array(np.zeros(len(ends), np.int64) if positions is None else positions)]
-    schema = schema_of_rows(layout)
-    if layout.keyed and pa.types.is_dictionary(keys.type):
-        schema = schema.set(0, schema.field(0).with_type(keys.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    fields = [field.with_type(one.type) for field, one in zip(schema_of_rows(layout), arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def pairs_of_rows(layout: Layout, table: Any) -> tuple[Any, Any]:

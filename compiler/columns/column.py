@@ -45,6 +45,7 @@ __all__ = [
     "BOOLEAN",
     "INTEGER",
     "PLAIN",
+    "SHARED",
     "ZERO",
     "Column",
     "Columns",

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.column import ZERO, Column, Columns, Struct, exacts_of, full_values
+from tracetypes.compiler.columns.column import SHARED, ZERO, Column, Columns, Struct, exacts_of, full_values
+from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.columns.pending_take import rows_of_one
@@ -65,9 +66,31 @@ def _end_to_end(parts: Sequence[tuple[Columns, int]]) -> Column | None:
         undefined.append((column.undefined, count))
     whole: Any = rows_of_one([column.storage for column, _ in filled])
     if whole is None:
+        whole = _by_entries(filled)
+    if whole is None:
         arrays = [full_values(column, count) for column, count in filled]
         whole = np.concatenate(arrays) if type(arrays[0]) is np.ndarray else pa.concat_arrays(arrays)
     return Column(kind, whole, _masks(valid, filler=True), _masks(undefined, filler=False))
+
+
+def _by_entries(parts: Sequence[tuple[Column, int]]) -> DictionaryEncoded | None:
+    """Text of which a part is dictionary-encoded: entries after entries. The few rows of other parts become entries. None where
+    that is more than a fraction of the rows."""
+    if not any(isinstance(column.storage, DictionaryEncoded) for column, _ in parts):
+        return None
+    entries, codes, first = list[Any](), list[Any](), 0
+    for column, count in parts:
+        storage = column.storage
+        coded = isinstance(storage, DictionaryEncoded)
+        some = storage.dictionary if coded else full_values(column, count)
+        if not isinstance(some, pa.Array):
+            return None
+        entries.append(some)
+        codes.append((storage.codes if coded else np.arange(count)) + first)
+        first += len(some)
+    if SHARED * first > sum(count for _, count in parts) or len({one.type for one in entries}) > 1:
+        return None
+    return DictionaryEncoded(np.concatenate(codes).astype(np.int32, copy=False), pa.concat_arrays(entries))
 
 
 def _lists(parts: Sequence[tuple[Columns, int]]) -> Column | None:

@@ -164,8 +164,8 @@ class _Left:
 
 
 def _joined(parts: Sequence[Numbers], places: int, count: int) -> Any:
-    """Columns side by side in one number of each row, and behind them its place of so many bits. A few rows at a time, so that what
-    lies between two steps stays in the cache: with whole columns these steps take longer than the sort."""
+    """Columns side by side in one number of each row, and behind them its place of so many bits. A few rows at a time, so that
+    they stay in the cache: with whole columns these steps take longer than the sort."""
     marks, more, at = np.empty(count, np.uint64), np.empty(STEP, np.uint64), np.arange(STEP, dtype=np.uint64)
     for start in range(0, count, STEP):
         some = marks[start : start + STEP]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.columns.batches import END, POSITION
-from tracetypes.compiler.columns.coded_arrays import without_dictionaries
+from tracetypes.compiler.columns.coded_arrays import plain_array, without_dictionaries
 from tracetypes.compiler.connectors.json_rows import json_lines, plain_values
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
@@ -55,7 +56,7 @@ class VisibleColumns:
         """The visible columns of rows as stages send them (an Arrow record batch)."""
         names, columns = list(self.names), [batch.column(at) for at in range(len(self.names))]
         for at, shown in self.renamed.items():
-            columns[at] = columns[at].view(shown)
+            columns[at] = plain_array(columns[at]).view(shown)
         columns = list(map(_without_void, columns))
         if not self.unsigned:
             columns = [column.cast(signed(column.type)) for column in columns]
@@ -107,8 +108,7 @@ class _ParquetFile:
     def write(self, batch: Any) -> None:
         if self.writer is None:
             self.schema = _with_dictionaries(batch)
-            # Readers shall find the types without dictionaries.
-            coded = any(map(pa.types.is_dictionary, self.schema.types))
+            coded = any(map(_has_codes, self.schema.types))  # readers shall find the types without dictionaries
             self.writer = pq.ParquetWriter(self.path, self.schema, store_schema=not coded, **_encodings(self.schema))
         if batch.schema != self.schema:
             columns = [_as_coded(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)]
@@ -121,41 +121,64 @@ class _ParquetFile:
 
 
 def _with_dictionaries(batch: Any) -> pa.Schema:
-    """The schema of a batch, without dictionaries that are so large that Parquet would not keep them. Beside lists and structs
-    there is none: their types are only in the schema that Arrow stores."""
-    if _is_nested(batch.schema):
+    """The schema of a batch, without dictionaries that are so large that Parquet would not keep them. Beside lists there is none:
+    the types of these are only in the schema that Arrow stores."""
+    if any(map(_has_lists, batch.schema.types)):
         return without_dictionaries(batch.slice(0, 0)).schema
-    fields = [
-        field.with_type(column.type.value_type) if _is_coded(column) and column.dictionary.nbytes > DICTIONARY else field
-        for column, field in zip(batch.columns, batch.schema, strict=True)
-    ]
-    return pa.schema(fields)
+    return pa.schema([field.with_type(_kept(column)) for column, field in zip(batch.columns, batch.schema, strict=True)])
 
 
-def _is_nested(schema: pa.Schema) -> bool:
-    return any(map(pa.types.is_nested, schema.types))
+def _kept(column: Any) -> Any:
+    """The type that a column has in a file."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return kind if column.dictionary.nbytes <= DICTIONARY else kind.value_type
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_kept(column.field(at))) for at, part in enumerate(kind)])
+    return kind
+
+
+def _has_codes(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_codes(part.type) for part in kind)
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _has_lists(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_lists(part.type) for part in kind)
+    return bool(pa.types.is_nested(kind))
 
 
 def _as_coded(column: Any, kind: Any) -> Any:
-    """A column with a dictionary or without, as a file has it."""
+    """A column with dictionaries or without, as a file has it."""
     if column.type == kind:
         return column
-    plain = column.dictionary_decode() if _is_coded(column) else column
+    if pa.types.is_struct(kind):
+        parts = [_as_coded(column.field(at), part.type) for at, part in enumerate(kind)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null() if column.null_count else None)
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return plain.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else plain
-
-
-def _is_coded(column: Any) -> bool:
-    return bool(pa.types.is_dictionary(column.type))
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """Floats as they are, since most are different, and times by their differences: a dictionary would cost half of the time of a
     file, and make it larger."""
-    if _is_nested(schema):
+    if any(map(_has_lists, schema.types)):
         return {}  # their columns have other names
-    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
-    coded = [field.name for field in schema if field.name not in times and not pa.types.is_floating(field.type)]
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    times = [name for name, kind in leaves if pa.types.is_timestamp(kind)]
+    coded = [name for name, kind in leaves if name not in times and not pa.types.is_floating(kind)]
     return {"use_dictionary": coded or False, "column_encoding": dict.fromkeys(times, "DELTA_BINARY_PACKED") or None}
+
+
+def _leaves(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The columns that Parquet makes of one, with their names and types."""
+    if not pa.types.is_struct(kind):
+        yield name, kind
+        return
+    for part in kind:
+        yield from _leaves(f"{name}.{part.name}", part.type)
 
 
 class _CsvFile:

@@ -243,7 +243,7 @@ class ToSink(PathOutput):
 
     def _messages(self, flow: KeyedFlow, ends: Any, positions: Any) -> Iterable[Message]:
         keys = to_arrow(self.stream.key, flow.key, flow.count, keep_codes=True)
-        values = to_arrow(self.stream.value, flow.value, flow.count)
+        values = to_arrow(self.stream.value, flow.value, flow.count, keep_codes=True)
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(

@@ -231,7 +231,7 @@ class SideRows:
 @final
 @attrs.frozen(eq=False)
 class Rows(_Coded):
-    """Items for the sink. ``coded``: a record batch of its rows, in which keys may be dictionary-encoded."""
+    """Items for the sink. ``coded``: a record batch of its rows."""
 
     coded: Any
 
