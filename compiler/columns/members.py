@@ -36,12 +36,14 @@ class UnionPieces:
     pieces have rows of one member only: what comes from one link is of one side of a join.
 
     ``which``: the member of each row (int8); ``places``: its place among those of its member (int64); ``members``: the columns
-    of each."""
+    of each. ``all``: the rows."""
 
     def __init__(self, kind: OneOf, arrays: Sequence[Any]) -> None:
         self.arrays = arrays
         self.starts = np.cumsum([0, *map(len, arrays)])
         count = len(self)
+        self.all = np.arange(count)
+        self._whole: list[Member] | None = None
         self.which, self.places = np.full(count, -1, np.int8), np.zeros(count, np.int64)
         self.members: list[Columns] = []
         for at, record in enumerate(kind.members):
@@ -89,6 +91,13 @@ class UnionPieces:
 
     def of(self, kind: OneOf, rows: Any) -> list[Member]:
         """The members of some rows (int64)."""
+        if rows is self.all:
+            if self._whole is None:
+                self._whole = self._of(kind, rows)
+            return self._whole
+        return self._of(kind, rows)
+
+    def _of(self, kind: OneOf, rows: Any) -> list[Member]:
         which, places = self.which[rows], self.places[rows]
         mine = [np.flatnonzero(which == at) for at in range(len(kind.members))]
         return [
@@ -100,7 +109,7 @@ class UnionPieces:
 def union_column(kind: OneOf, arrays: Sequence[Any]) -> Column:
     """Arrow arrays of a union, at least one, as one column. Raises :class:`Undefined` for rows that are of no member."""
     pieces = UnionPieces(kind, arrays)
-    return Column(kind, PendingTake(pieces, np.arange(len(pieces))))
+    return Column(kind, PendingTake(pieces, pieces.all))
 
 
 def members_of(kind: OneOf, columns: Columns, count: int) -> list[Member]:
@@ -112,7 +121,7 @@ def members_of(kind: OneOf, columns: Columns, count: int) -> list[Member]:
     whole, rows = columns.storage.rows if isinstance(columns.storage, PendingTake) else (columns.values, None)
     if not isinstance(whole, UnionPieces):
         whole = UnionPieces(kind, [whole])
-    return whole.of(kind, np.arange(len(whole)) if rows is None else rows)
+    return whole.of(kind, whole.all if rows is None else rows)
 
 
 def _member_of_all(record: Record, columns: Struct, count: int) -> Member:
