@@ -332,7 +332,7 @@ class LocalLog:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
-                connection.executescript(_TABLES)
+                connection.executescript(f"BEGIN;{_TABLES}COMMIT;")  # all tables or none, also after a kill
                 self._check(connection)
                 self._connection = connection
         return self._connection
@@ -361,6 +361,8 @@ class LocalLog:
                 if self._connection is not None:
                     return self._connection.execute(query, values).fetchall()
                 with closing(sqlite3.connect(path)) as connection:
+                    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+                        return []  # another thread makes it, or a kill came before its tables
                     self._check(connection)
                     return connection.execute(query, values).fetchall()
 

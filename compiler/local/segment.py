@@ -251,7 +251,7 @@ class LocalSegment(RunningSegment):
         if until != since or since["next"] > place:  # the rest comes with the next epoch
             return until
         need = next(leaf.silence for leaf in self.plan.channels if leaf.name == name)
-        return {**since, "end": sent.ending(need)}
+        return {"next": place, "end": sent.ending(need)}
 
     def _is_behind(self) -> bool:
         """Whether the end that the senders have sent may still come. A broker shows the end of a transaction some time after it

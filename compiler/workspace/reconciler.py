@@ -249,6 +249,8 @@ class Reconciler:
         taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
         for name in sorted(taps - begins.keys()):
             channel = self.host.channel(name)
+            if channel.sender is None:
+                self._refuse_reader(name)
             channel.pin(_NEW, 0)
             place, sent = channel.sent
             begins[name] = (place, sent.behind) if start == "now" else channel.earliest
@@ -262,6 +264,17 @@ class Reconciler:
                 )
             behind = start
         return behind
+
+    def _refuse_reader(self, name: str) -> None:
+        """Nobody attaches to a segment that has not started in this process: what it has sent is not known then."""
+        states = self.host.states()
+        failed = [(one, error) for one in states if states[one] is State.FAILED and (error := self.host.error(one)) is not None]
+        error = next((error for _, error in failed), None)
+        raise UsageError(
+            "TT402",
+            f"an operator that the flow would read does not run: {self.title(self.host.segments[name].segment.root)}",
+            fix="see show() for what it failed of, and submit again when it runs, or with backfill=True",
+        ) from error
 
     def _refuse_outputs(self, decision: Decision, launch: Launch) -> None:
         """Two flows do not write one output, unless it is the same stream."""

@@ -194,10 +194,12 @@ class Workspace:
             return self._view(name)
 
     def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
-        """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: its open blocks are answered first, as if its
-        inputs ended here; an operator that it shares goes on, and its open blocks stay open. ``purge``: its output directories
+        """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its
+        open blocks are, as if its inputs ended here; an operator that it shares goes on, and its open blocks stay open. ``purge``: its output directories
         are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there is no such flow, and
         :class:`TimeoutError`."""
+        if drain:
+            self.wait(name, seconds)
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
