@@ -85,7 +85,7 @@ class Running(Protocol):
 
     def catch_up(self, seconds: float | None = None) -> bool:
         """Wait until all that is there now is answered and committed, or it is over, or for this many seconds. Returns whether
-        that is so."""
+        it is answered."""
 
     def listen(self, bell: Bell) -> None:
         """Ring a bell when it is over."""

@@ -54,12 +54,13 @@ class RunningSegment(ABC):
 
     def catch_up(self, seconds: float | None = None) -> bool:
         """Wait until all that is there now is answered and committed, or it is over, or for this many seconds. Returns whether
-        that is so."""
+        it is answered."""
         with self._answers:
             self._asked += 1
             mine = self._asked
             self.news.set()
-            return self._answers.wait_for(lambda: self._answered_up_to >= mine or self._is_ending, seconds)
+            self._answers.wait_for(lambda: self._answered_up_to >= mine or self._is_ending, seconds)
+            return self._answered_up_to >= mine
 
     def _caught_up(self, asked: int) -> None:
         """A look that began when so many had asked has found nothing new."""

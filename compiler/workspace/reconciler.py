@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -105,6 +105,8 @@ class Reconciler:
             self._launched[number] = self._of(self.launches.of(number))
         segments = [self._segment(one) for one in self._in_order(self.running.operators.values())]
         for segment in segments:
+            self.host.open_channel(segment)
+        for segment in segments:
             launch, _ = self._launched[self.running.operators[segment.root].launch]
             self.host.attach(segment, self._channels(segment), launch.places)
         for segment in segments:
@@ -158,6 +160,8 @@ class Reconciler:
         segments = [operator_segment(known[1], operators, one, {}) for one in decision.start if self._is_segment(one, known[1])]
         try:
             for segment in segments:
+                self.host.open_channel(segment)
+            for segment in segments:
                 self.host.pin(segment.name, [name_of(operators[tap]) for tap in segment.upstream], places)
             markers = {
                 (operators[one.reader].launch, operators[one.reader].id, one.place): behind
@@ -170,6 +174,7 @@ class Reconciler:
                 "outputs": dict(launch.outputs),
                 "behind": None if behind == BEGINNING else behind,
                 "brings": [self.title(one) for one in decision.brings],
+                "aside": self._sources(operators, decision),
                 "exact": submitted.exact,
                 "alone": submitted.alone,
             }
@@ -178,6 +183,8 @@ class Reconciler:
         except BaseException:
             for segment in segments:
                 self.host.unpin(segment.name, [name_of(operators[tap]) for tap in segment.upstream])
+            for segment in segments:
+                self.host.close_channel(segment)
             raise
         self.markers |= markers
         self._launched[number] = known
@@ -235,6 +242,17 @@ class Reconciler:
             del self._launched[number]
         self.launches.forget_others(needed)
         self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
+
+    def _sources(self, operators: Mapping[Instance, Operator], decision: Decision) -> dict[str, int]:
+        """The segments of the sources of a flow that joins, each with its next epoch: rows from there on concern the flow."""
+        (flow,) = decision.joins
+        names = [name_of(operators[one]) for one in flow.needs if not operators[one].inputs]
+        return {name: self.host.ended(name) + 1 for name in names}
+
+    def flows_through(self, name: str) -> list[str]:
+        """The flows that need a segment."""
+        root = self.host.segments[name].segment.root
+        return sorted(flow.name for flow in self.running.flows.values() if root in flow.needs)
 
     def _merged(self, submitted: Submitted, launched: Launched) -> Decision:
         try:

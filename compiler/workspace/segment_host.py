@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -34,7 +35,6 @@ from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.compiler.store.sent_blocks import SentBlocks
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.operator_segments import OperatorSegment
 from tracetypes.compiler.workspace.restarts import Backoff, RestartingSupervisor, State
@@ -73,17 +73,27 @@ class SegmentHost:
 
     # ------------------------------------------------------------------------------------------------- from outside
 
-    def channel(self, name: str, *, gated: bool = False) -> ChannelRetention:
-        """The channel that a segment feeds, whether it runs yet or not."""
-        if name not in self.channels:
+    def open_channel(self, segment: OperatorSegment) -> None:
+        """Open the channel that a segment feeds, if it is not open, before the segment or a reader of it starts."""
+        name = segment.name
+        if segment.sends and name not in self.channels:
             path = self.folder / "channels" / name
-            channel = GateChannel(name, path) if gated else FileChannel(name, path)
+            channel = FileChannel(name, path) if segment.plan.gate is None else GateChannel(name, path)
             self.channels[name] = ChannelRetention(self.backend.channel_reader(channel))
+
+    def close_channel(self, segment: OperatorSegment) -> None:
+        """The segment does not start after all."""
+        if self.channels.pop(segment.name, None) is not None:
+            shutil.rmtree(self.folder / "channels" / segment.name, ignore_errors=True)
+
+    def channel(self, name: str) -> ChannelRetention:
+        """The channel that a segment feeds, whether it runs yet or not."""
         return self.channels[name]
 
-    def sent(self, name: str) -> tuple[int, SentBlocks]:
-        """The place behind what a segment has sent, and the blocks that it has sent up to there."""
-        return self.channel(name).sent
+    def ended(self, name: str) -> int:
+        """The last epoch that a segment has committed in its checkpoint; -1 for none."""
+        path = self.folder / "segments" / name
+        return self.backend.log(path).ended if path.is_dir() else -1
 
     def pin(self, segment: str, channels: Iterable[str], places: Mapping[str, int] | None = None) -> None:
         """Keep what lies in channels from some places on, or all of it, for a segment that is to start."""
@@ -108,8 +118,6 @@ class SegmentHost:
         """Let a segment run. What it reads from is there already, and its channels are pinned for it."""
         hosted = HostedSegment(segment, launch, tuple(upstream))
         with self.lock:
-            if segment.sends:
-                self.channel(segment.name, gated=segment.plan.gate is not None)
             self.segments[segment.name] = hosted
             self._supervisor.keep(segment.name, partial(self._start, hosted), hosted.upstream)
 
@@ -160,9 +168,19 @@ class SegmentHost:
             return name in self._leaving
 
     def catch_up(self, name: str, seconds: float | None) -> bool:
-        """Wait until a segment has answered what is there now, or is over. Returns whether it has."""
+        """Wait until a segment has answered what is there now, or for some seconds. Returns whether it has, or has nothing to
+        answer any more. One that has failed, or waits for another one, has not."""
         hosted = self.segments.get(name)
-        return hosted is None or hosted.running is None or hosted.running.catch_up(seconds)
+        if hosted is None:
+            return True
+        state = self.states().get(name)
+        if state is State.RUNNING and hosted.running is not None and hosted.running.catch_up(seconds):
+            return True
+        if state is State.OVER:
+            return True
+        self.look()
+        time.sleep(0.01)
+        return False
 
     def kept_for(self, name: str) -> Mapping[str, Kept]:
         """What the channel of a segment keeps for each of its readers."""
@@ -181,9 +199,9 @@ class SegmentHost:
     def _forget(self, name: str) -> None:
         hosted = self.segments.pop(name)
         for channel in hosted.upstream:
-            retention = self.channel(channel)
-            retention.leave(name)
-            retention.clean()
+            if (retention := self.channels.get(channel)) is not None:  # what it read may be gone already
+                retention.leave(name)
+                retention.clean()
         for place in hosted.outputs:
             self.locks.release(place)
         self.channels.pop(name, None)

@@ -35,6 +35,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.identity.identities import Digest, identities
 from tracetypes.compiler.backend.compilation import check_once
 from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, require_groups
@@ -45,6 +46,8 @@ from tracetypes.compiler.workspace.cheap_operators import cheap_operators
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.reconciler import Reconciler, Start, Submitted
+from tracetypes.compiler.workspace.retention_limits import RetentionLimits, StoppedFlows
+from tracetypes.compiler.workspace.side_rows import deliver_side_rows
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 
@@ -53,6 +56,9 @@ __all__ = ["FlowView", "Workspace", "WorkspaceView"]
 PAUSE: Final = 0.25
 """Seconds between two looks at the segments, if nothing is heard of them."""
 
+SELDOM: Final = 2.0
+"""Seconds between two looks at what channels keep, and at late and rejected rows."""
+
 BACKENDS: Final = ("local",)
 
 
@@ -60,14 +66,15 @@ BACKENDS: Final = ("local",)
 class FlowView:
     """A flow of a workspace, as :meth:`Workspace.show` tells of it.
 
-    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed) or ``"over"``.
+    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``, or
+    ``"stopped"`` (a channel kept too much for it, TT232; it does not start again).
     ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
     ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
     and keep a state: what they have seen before ``begins`` is in the flow's answers. ``late`` and ``rejects``: rows, by source,
     since the process has started; those of a shared source count for each of its flows."""
 
     name: str
-    state: Literal["running", "failed", "held", "over"]
+    state: Literal["running", "failed", "held", "over", "stopped"]
     error: str | None
     operators: int
     shared: int
@@ -116,11 +123,18 @@ class Workspace:
     """The flows of a workspace, in this process. Threads may share it; one process has a workspace open at a time.
 
     ``path``: its directory, which is made if need be. ``backend``: on which everything runs, fixed for good. ``floor``: bytes of
-    free space on the disk of the directory below which no flow is taken.
+    free space on the disk of the directory below which no flow is taken. ``most_kept``: bytes that a channel keeps for one reader
+    at most, and ``longest_kept``: for how long; a flow that does not read on is stopped then (TT232).
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, backend: Literal["local"] = "local", floor: int = 256 << 20
+        self,
+        path: str | os.PathLike[str],
+        *,
+        backend: Literal["local"] = "local",
+        floor: int = 256 << 20,
+        most_kept: int = 4 << 30,
+        longest_kept: dt.timedelta = dt.timedelta(days=2),
     ) -> None:
         """Open a workspace, or make one; what was submitted runs on. Raises :class:`UsageError` ``TT402`` for another backend,
         :class:`RunError` ``TT221`` if a process has it open, ``TT220`` if a newer version wrote it, ``TT225`` if it is
@@ -128,11 +142,17 @@ class Workspace:
         if backend not in BACKENDS:
             raise UsageError("TT402", f"backend is {backend!r}", fix=f"give one of {', '.join(map(repr, BACKENDS))}")
         need_whole("floor", floor + 1)
+        need_whole("most_kept", most_kept)
         self.path = Path(os.path.abspath(path))
         self.floor = floor
+        self._limits = RetentionLimits(most_kept, longest_kept.total_seconds())
+        self._delivered: dict[str, int] = {}
+        """How many late and rejected rows each flow has got."""
         self._control = Control()
         self._lock = threading.RLock()
         self._is_closed = False
+        self._failure: BaseException | None = None
+        """What the thread failed of that looks after the segments."""
         with ExitStack() as stack:
             locks = stack.enter_context(Locks())
             locks.take(self.path, "the workspace")
@@ -142,7 +162,10 @@ class Workspace:
             running = stack.enter_context(engine.started(1, print))
             self._engine = engine
             self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
+            self._stopped = StoppedFlows(self.path)
             self._reconciler.restore()
+            for name in self._stopped.reasons.keys() & self._reconciler.running.flows.keys():  # a kill came between
+                self._reconciler.remove(name)
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
             self._thread.start()
             self._stack = stack.pop_all()
@@ -191,18 +214,23 @@ class Workspace:
             self._need_open()
             self._need_space()
             self._reconciler.submit(Submitted(launch=launch, start=begins, exact=share == "exact", alone=backfill))
+            self._stopped.forget(name)
             return self._view(name)
 
     def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
         """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its
-        open blocks are, as if its inputs ended here; an operator that it shares goes on, and its open blocks stay open. ``purge``: its output directories
-        are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there is no such flow, and
-        :class:`TimeoutError`."""
+        open blocks are, as if its inputs ended here; an operator that it shares goes on, and its open blocks stay open.
+        ``purge``: its output directories are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there
+        is no such flow, and :class:`TimeoutError`."""
+        if name in self._stopped.reasons:
+            self._stopped.forget(name)
+            return
         if drain:
             self.wait(name, seconds)
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
+            self._deliver(name)
             outputs = self._reconciler.database.submissions()[name].plain["outputs"]
             gone = self._reconciler.remove(name, drain=drain, seconds=seconds)
             names = [f"{one.launch}-{one.id}" for one in gone.stop]
@@ -247,6 +275,8 @@ class Workspace:
         until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             self._need_open()
+            if name in self._stopped.reasons:
+                raise self._stopped.error(name)
             if name is not None:
                 self._reconciler.need(name)
             names = [name] if name is not None else list(self._reconciler.running.flows)
@@ -260,6 +290,10 @@ class Workspace:
                 if self._reconciler.host.catch_up(segment, left):
                     self._raise_failure(segment)
                     break
+        with self._lock:
+            for one in names:
+                if one in self._reconciler.running.flows:
+                    self._deliver(one)
 
     def show(self) -> WorkspaceView:
         """What runs, as of now."""
@@ -267,7 +301,8 @@ class Workspace:
             self._need_open()
             reconciler = self._reconciler
             flows = tuple(self._view(name) for name in sorted(reconciler.running.flows))
-            kept = {name: reconciler.host.kept_for(name) for name in reconciler.host.segments}
+            flows += tuple(_stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.reasons))
+            kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
             return WorkspaceView(
                 flows=flows,
                 operators=len(reconciler.running.operators),
@@ -293,10 +328,44 @@ class Workspace:
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _tend(self) -> None:
-        """Start again what has failed, and remove what is over."""
-        while not self._is_closed:
-            self._reconciler.host.look()
-            self._control.news.wait(PAUSE)
+        """Start again what has failed, remove what is over, and stop flows that do not read on."""
+        looked = time.monotonic()
+        try:
+            while not self._is_closed:
+                self._reconciler.host.look()
+                if time.monotonic() >= looked + SELDOM:
+                    looked = time.monotonic()
+                    with self._lock:
+                        if not self._is_closed:
+                            self._look_around()
+                self._control.news.wait(PAUSE)
+        except BaseException as error:
+            self._failure = error  # the next call raises it
+
+    def _look_around(self) -> None:
+        """What need not be at once: rows for the outputs of flows, and limits."""
+        reconciler = self._reconciler
+        for name in reconciler.running.flows:
+            self._deliver(name)
+        for channel in list(reconciler.host.segments):
+            for reader, why in list(self._limits.exceeded(reconciler.host.kept_for(channel))):
+                if reader in reconciler.host.segments:
+                    root, error = reconciler.host.segments[reader].segment.root, reconciler.host.error(reader)
+                    for name in reconciler.flows_through(reader):
+                        self._stopped.add(name, reconciler.title(root), why, error)
+                        reconciler.remove(name)
+
+    def _deliver(self, name: str) -> None:
+        """Put late and rejected rows of the sources of a flow into its outputs."""
+        reconciler, submitted = self._reconciler, self._reconciler.database.submissions()[name].plain
+        hosted = [reconciler.host.segments[one] for one in submitted["aside"] if one in reconciler.host.segments]
+        count = sum(sum([*list(one.summary.late.values()), *list(one.summary.rejects.values())]) for one in hosted)
+        if self._delivered.get(name) == count:
+            return
+        epochs = {one: range(first, reconciler.host.ended(one) + 1) for one, first in submitted["aside"].items()}
+        outputs = [Path(one) for one in submitted["outputs"].values() if connector_of(one).is_directory]
+        deliver_side_rows(self.path / "aside", epochs, outputs)
+        self._delivered[name] = count
 
     def _launch(
         self,
@@ -385,6 +454,8 @@ class Workspace:
     def _need_open(self) -> None:
         if self._is_closed:
             raise UsageError("TT402", f"the workspace {self.path} is closed", fix="open it again")
+        if self._failure is not None:
+            raise unexpected(self._failure)
 
     def _need_space(self) -> None:
         if (free := shutil.disk_usage(self.path).free) < self.floor:
@@ -393,6 +464,24 @@ class Workspace:
                 f"the disk of the workspace has {free:,} bytes left, and no flow is taken below {self.floor:,}",
                 fix="make room, remove flows, or give a smaller floor",
             )
+
+
+def _stopped_view(name: str, why: str) -> FlowView:
+    return FlowView(
+        name=name,
+        state="stopped",
+        error=why,
+        operators=0,
+        shared=0,
+        begins=None,
+        brings=(),
+        inputs={},
+        outputs={},
+        rows=0,
+        late={},
+        rejects={},
+        notes=(),
+    )
 
 
 def _need_name(name: Any) -> None:

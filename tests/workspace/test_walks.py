@@ -115,7 +115,7 @@ def compare(home: Path) -> int:
             case "wait":
                 waited = (max(upto) - DELAY) // 60 * 60
                 closed |= dict.fromkeys(submits.keys() - counts.keys(), waited)
-            case "remove":
+            case _:
                 counts[step["name"]] = step["clicks"]
     assert counts.keys() == submits.keys()
     for name, step in submits.items():

@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import random
+import re
 import sys
+import time
+from builtins import sum as builtin_sum
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,11 @@ import pytest
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes import Dataflow, U, every
 from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import workspace as workspaces
 from tracetypes.compiler.workspace.launches import sources_of_launch
 from tracetypes.errors import CheckFailed, RunError, UsageError
-from tracetypes.stdlib import map_values
+from tracetypes.gates import sequence
+from tracetypes.stdlib import aggregate, map_values, sum
 from tracetypes.workspace import Workspace
 
 
@@ -73,6 +78,19 @@ def opened(shop: Shop) -> Iterator[Callable[[], Workspace]]:
     yield open_it
     for one in there:
         one.close()
+
+
+def failing() -> Dataflow:
+    """It fails at each row."""
+
+    def broken(amount: int) -> int:
+        return 1 // (amount - amount)
+
+    flow = Dataflow("broken")
+    how = every(seconds=60, time=lambda click: click.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
+    flow.sink("totals", clicks.through(map_values(lambda click: click.amount, to=int)).through(map_values(broken)))
+    return flow
 
 
 def files_of(workspace: Path) -> list[str]:
@@ -230,17 +248,10 @@ def test_a_flow_is_replaced(shop: Shop, opened: Callable[[], Workspace]) -> None
 
 
 def test_who_fails_stops_nobody_else(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    def broken(amount: int) -> int:
-        return 1 // (amount - amount)
-
-    flow = Dataflow("broken")
-    how = every(seconds=60, time=lambda click: click.ts)
-    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
-    flow.sink("totals", clicks.through(map_values(lambda click: click.amount, to=int)).through(map_values(broken)))
     workspace = opened()
     shop.submit(workspace, "ann")
     workspace.wait()
-    shop.submit(workspace, "bob", flow)
+    shop.submit(workspace, "bob", failing())
     shop.come(600)
     workspace.wait("ann")
     with pytest.raises(Exception, match="division"):
@@ -254,6 +265,81 @@ def test_who_fails_stops_nobody_else(shop: Shop, opened: Callable[[], Workspace]
     workspace.wait()
     workspace.remove("ann", drain=True)
     assert shop.rows("ann") == answer(shop.clicks)
+
+
+def test_TT232_a_flow_that_does_not_read_on_is_stopped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspaces, "SELDOM", 0.0)
+    with Workspace(shop.home / "workspace", most_kept=20_000) as workspace:
+        shop.submit(workspace, "ann")
+        workspace.wait()
+        shop.submit(workspace, "bob", failing())
+        until = time.monotonic() + 60
+        while workspace.show()["bob"].state != "stopped":
+            shop.come(600 * shop.files)
+            workspace.wait("ann")
+            assert time.monotonic() < until
+        error = workspace.show()["bob"].error or ""
+        assert re.match(
+            r"TT232 flow 'bob' was stopped: sink 'totals' has not read [\d,]+ bytes, and at most 20,000 are kept\. It failed",
+            error,
+        )
+        while {reader for readers in workspace.show().kept.values() for reader in readers} != {"1-3", "1-4"}:
+            assert time.monotonic() < until
+        assert list(workspace.show().segments) == ["1-0", "1-3", "1-4"]
+    with Workspace(shop.home / "workspace") as workspace:
+        assert workspace.show()["bob"].error == error
+        with pytest.raises(RunError, match="TT232 flow 'bob' was stopped"):
+            workspace.wait("bob")
+        shop.submit(workspace, "bob", totals("bob"), backfill=True)
+        workspace.wait()
+        assert workspace.show()["bob"].state == "running"
+        assert shop.rows("bob") == shop.rows("ann") != []
+
+
+def test_late_and_rejected_rows_are_in_the_outputs_of_all_flows(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    workspace = opened()
+    shop.submit(workspace, "ann")
+    write(shop.folder, 50, [Click("u1", 10, 1)])
+    workspace.wait()
+    shop.submit(workspace, "bob", totals("bob", changes=True))
+    write(shop.folder, 51, [Click("u2", 20, 1)])
+    (shop.folder / ".52").write_text('{"user": "u3", "ts": "soon", "amount": 1}\n')
+    (shop.folder / ".52").rename(shop.folder / "0052.jsonl")
+    workspace.wait()
+
+    def users(name: str, kind: str) -> list[str]:
+        files = sorted((shop.home / name / f"_{kind}" / "clicks").glob("*.jsonl"))
+        return sorted({user for file in files for user in re.findall(r"u\d", file.read_text())})
+
+    assert (users("ann", "late"), users("bob", "late")) == (["u1", "u2"], ["u2"])
+    assert users("ann", "rejects") == users("bob", "rejects") == ["u3"]
+    view = workspace.show()["bob"]
+    assert (dict(view.late), dict(view.rejects)) == ({"clicks": 2}, {"clicks": 1})
+    workspace.close()
+    workspace = opened()
+    workspace.wait()
+    assert users("ann", "late") == ["u1", "u2"]
+
+
+def test_a_gate_in_a_workspace(shop: Shop, opened: Callable[[], Workspace]) -> None:
+    """What it holds is there when the workspace is opened again."""
+    flow = Dataflow("gated")
+    how = every(seconds=60, time=lambda click: click.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
+    amounts = clicks.through(map_values(lambda click: click.amount, to=int)).gate(sequence(10_000))
+    flow.sink("totals", amounts.through(aggregate(sum(to=int))), marker="at")
+    workspace = opened()
+    shop.submit(workspace, "ann", flow)
+    workspace.wait()
+    assert not shop.rows("ann")
+    workspace.close()
+    workspace = opened()
+    shop.come(600)
+    workspace.wait()
+    workspace.remove("ann", drain=True)
+    found = shop.rows("ann")
+    assert {end for end, _, _ in found} == {1_200}
+    assert builtin_sum(value for _, _, value in found) == builtin_sum(one.amount for one in shop.clicks)
 
 
 def test_a_restart_runs_the_copy_of_the_code(

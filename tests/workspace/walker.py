@@ -1,8 +1,8 @@
 """A process that opens workspaces and dies in the middle of what it does, for tests: ``python -m tests.workspace.walker``.
 
-It reads lines of JSON: ``{"home": ..., "steps": [...], "die": 17}``. For each it forks. The child opens the workspace in ``home`` and
-takes the steps. It ends without any warning, as by kill -9, when it comes to the point of this number; 0 is for none. The answer is a
-line with the number of points that it has passed, and whether it has died.
+It reads lines of JSON: ``{"home": ..., "steps": [...], "die": 17}``. For each it forks. The child opens the workspace in ``home``
+and takes the steps. It ends without any warning, as by kill -9, when it comes to the point of this number; 0 is for none. The
+answer is a line with the number of points that it has passed, and whether it has died.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Walk:
                 note["clicks"] = len(self.clicks)
                 if name in there:
                     workspace.remove(name, drain=step["drain"], seconds=120)
-            case "wait":
+            case _:
                 workspace.wait(seconds=120)
         with open(self.log, "a") as file:
             file.write(json.dumps({**step, **note}) + "\n")
@@ -144,7 +144,7 @@ class Walk:
 
 def walk(about: dict[str, Any], answer: int) -> None:
     """Take steps in this process."""
-    reconciler.sources_of_launch = lambda launch: None  # it would be all tests
+    vars(reconciler)["sources_of_launch"] = lambda launch: None  # it would be all tests
     deaths = Deaths(about["die"])
     home = Walk(Path(about["home"]))
     status = "done"
