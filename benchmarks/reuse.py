@@ -2,6 +2,7 @@
 
     python -m benchmarks.reuse --count
     python -m benchmarks.reuse --decide [--operators N,N,...] [--decisions N]
+    python -m benchmarks.reuse --attach [--joins N] [--rows N]
 
 ``--count``: the operators of the paper's dataflows (*Collaborative Reuse of Streaming Dataflows in IoT Applications*): of each
 flow as it is submitted (``alone``), of each flow without duplicates (``de_duplicated``), and of all flows together
@@ -21,6 +22,12 @@ flow comes, and one that runs goes, by turns. A line for each N has
 * ``fsync_ms``: to write a page over an old one and to call fsync, after each decision, in the same folder. ``fsyncs``: how many
   of these a written decision costs. Exits with 1 above 3. This is by the lower quartiles, which other processes disturb least.
 * ``walk_ms``: to walk the largest component once, which a decision does not do.
+
+``--attach``: a flow answers a file after the other, while others join and leave a workspace on the local backend. The seconds
+from a file to its answer, ``alone``, ``during`` the joins and ``after`` them. Exits with 1 if the p99 rises by more than half a
+second. A second line has the **break-even**: what a row costs who writes it into a channel and who reads it, in nanoseconds of
+processor time. Two flows that share a prefix pay for one write and two reads, two runs pay for the prefix twice. So sharing pays
+from ``pays_from_ns`` on.
 
 Prints JSON lines. There is no other side.
 """
@@ -42,6 +49,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from benchmarks._attach import attach
 from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, TypedFlow, counts, opmw, processes, riot
 from tracetypes import __version__ as version
 from tracetypes.compiler.workspace.classes import SubmittedFlow, SubmittedOperator
@@ -288,10 +296,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--decide", action="store_true")
     parser.add_argument("--operators", default="1000,10000,100000")
     parser.add_argument("--decisions", type=int, default=4_000)
+    parser.add_argument("--attach", action="store_true")
+    parser.add_argument("--joins", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     options = parser.parse_args(arguments)
-    if not (options.count or options.decide):
-        parser.error("say --count or --decide")
+    if not (options.count or options.decide or options.attach):
+        parser.error("say --count, --decide or --attach")
     good = not options.count or count()
+    if options.attach:
+        for line in attach(options.joins, options.rows):
+            print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+            good &= line.get("added_p99_s", 0.0) <= line.get("asked_s", 0.0)
     if options.decide:
         for operators in map(int, options.operators.split(",")):
             good &= decide(operators, options.decisions)

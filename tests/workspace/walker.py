@@ -125,7 +125,7 @@ class Walk:
     def begins(self, workspace: Workspace, name: str) -> dict[str, int]:
         """The markers, in seconds, behind which the window, the changes and the sink of a flow read."""
         found = {"window": 0, "change": 0, "sink": 0}
-        words = {"tumbling": "window", "Change": "change", "totals": "sink"}
+        words = {"tumbling": "window", "Change": "change", "sink 'totals'": "sink"}
         inside = workspace._reconciler
         of_flow = inside.running.flows[name].needs
         for instance in of_flow:
