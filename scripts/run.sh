@@ -36,8 +36,16 @@ test)
     if [ "${CI:-}" = true ]; then
         export HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
     fi
-    # Beside mypy, which needs one core. Each Java process of a test starts with less work then. It is done once for a machine.
-    SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}" "$python" -m tracetypes prepare &
+    # Tests start some hundred Python processes, and each xdist process imports all tests. Byte code saves each of them seconds.
+    unset PYTHONDONTWRITEBYTECODE
+    # Beside mypy, which needs one core. Each Java process of a test starts with less work then; that is done once for a machine.
+    # The collection writes the byte code of the tests, which four processes would else make four times.
+    {
+        prepared=0
+        SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}" "$python" -m tracetypes prepare || prepared=$?
+        "$python" -m pytest --collect-only >/dev/null 2>&1 || :
+        exit "$prepared"
+    } &
     prepares=$!
     status=0
     if ! check; then
