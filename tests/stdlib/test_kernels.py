@@ -212,10 +212,10 @@ class Compiled:
         checked = flow_of(build)
         return cls(checked, tuple(plan(checked, parallelism=n, key_groups=groups) for n, groups in ((1, 1), (2, 3))))
 
-    def agrees(self, rows: list[Reading], seed: int) -> None:
-        """A run of one of the plans tells the definition's trace."""
+    def agrees(self, rows: list[Reading], seed: int, *, verified: bool = True) -> None:
+        """A run of one of the plans tells the definition's trace. ``verified``: rows are compared with plain Python on the way."""
         (wanted,) = interpret_rows(self.checked, {"in": rows})[0].values()
-        one = self.plans[seed % 2]
+        one = self.plans[seed % 2] if verified else attrs.evolve(self.plans[seed % 2], verify_every=0)
         got = simulate(one, {"in": rows}, seed=seed, steps=1 + seed % 3, pieces=1 + seed % 4).trace
         assert got == wanted
 
@@ -318,7 +318,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-CASES = [
+ALL_CASES = [
     (aggregate, use)
     for aggregate in AGGREGATES
     for use in USES
@@ -329,6 +329,15 @@ CASES = [
         and "where" not in aggregate
         and (aggregate not in IN_PYTHON or use in ("running", "two stacks"))
     )
+]
+IN_TURN = ("sliding", "tumbling", "tumbling, ends", "ten panes", "two stacks")
+"""How a window keeps its panes does not depend on what is in them: each aggregate has two of these in every run, and all by night."""
+
+CASES = [
+    pytest.param(aggregate, use, marks=pytest.mark.nightly)
+    if use in IN_TURN and (IN_TURN.index(use) - list(AGGREGATES).index(aggregate)) % len(IN_TURN) > 1
+    else (aggregate, use)
+    for aggregate, use in ALL_CASES
 ]
 
 
@@ -630,7 +639,7 @@ def test_aggregates_run_over_columns_where_it_is_said(aggregate: str, use: str, 
         assert combining is not None
         assert (combining.native, kept.native) == (combines(aggregate), keeps(aggregate, use) or ends(aggregate, use))
         seen.clear()
-        one.agrees(TAME, seed)
+        one.agrees(TAME, seed, verified=False)
         assert (seen["aggregates"] > 0) == combines(aggregate)
         assert (seen["items"] + seen["partials"] == 0) == combines(aggregate)
         assert (seen["chosen"] > 0) == (aggregate in CHOSEN or ends(aggregate, use))
@@ -647,9 +656,9 @@ def test_stateless_operators_run_over_columns_where_it_is_said(name: str, seen: 
         assert [one.native for one in stateless_runs(link)] == [native]
         (link,) = links(stateless(name, behind_a_stage).plans[seed].region)
         assert [one.native for one in stateless_runs(link)] == [native]
-        stateless(name, before_a_stage).agrees(TAME, seed)
+        stateless(name, before_a_stage).agrees(TAME, seed, verified=False)
         seen.clear()
-        stateless(name, behind_a_stage).agrees(TAME, seed)
+        stateless(name, behind_a_stage).agrees(TAME, seed, verified=False)
         assert (seen["passed"] > 0) == native
         assert not seen["given up"]
 
