@@ -13,10 +13,10 @@ import hashlib
 import importlib
 import marshal
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from types import BuiltinMethodType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
+from types import BuiltinMethodType, CodeType, FunctionType, GeneratorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 __all__ = ["Broken", "StepCondition", "StepCounter", "StepLock", "Thread", "explore", "twins"]
@@ -469,63 +469,114 @@ class _Run:
         ]
 
     def key(self) -> bytes:
+        parts: list[Any] = []
         memo: dict[int, int] = {}
-        frozen = [_frozen(one, memo) for one in self.shared]
-        threads = [None if over else _frozen(one, memo) for one, over in zip(self.threads, self.over, strict=True)]
-        return hashlib.blake2b(marshal.dumps((frozen, threads), 0), digest_size=12).digest()
+        for one in self.shared:
+            _freeze(one, memo, parts.append)
+        for thread, over in zip(self.threads, self.over, strict=True):
+            if over:
+                parts.append(None)
+            else:
+                _freeze(thread, memo, parts.append)
+        return hashlib.blake2b(marshal.dumps(parts, 0), digest_size=12).digest()
 
 
-ATOMS = (type(None), bool, int, float, str, bytes)
+ATOMS = frozenset((type(None), bool, int, float, str, bytes))
 NAMED = (type, FunctionType, ModuleType)
 FIELDS: dict[type, list[str]] = {}
+VARIABLES: dict[tuple[CodeType, int], list[str]] = {}
+"""Of a generator's function at a line: the names of the variables that are part of a state."""
 
 
-def _frozen(value: Any, memo: dict[int, int]) -> Any:
-    """A value as plain data; objects that occur twice by their place of first occurrence."""
+def _freeze(value: Any, memo: dict[int, int], put: Callable[[Any], None]) -> None:
+    """Put a value as plain data, one part after the other; objects that occur twice by their place of first occurrence. What is
+    no atom begins with ``...`` and its kind, so that different values differ. This takes most of the time of a search, so atoms
+    are put where they are met."""
     kind = type(value)
     if kind in ATOMS:
-        return value
+        put(value)
+        return
+    put(...)
     if kind is tuple:
-        return "tuple", [_frozen(one, memo) for one in value]
-    if isinstance(value, NAMED):
-        return value.__name__
-    if kind is MethodType or kind is BuiltinMethodType:
-        return value.__name__, _frozen(value.__self__, memo)
-    if kind is range:
-        return "range", value.start, value.stop
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, tuple):
-        return "tuple", [_frozen(one, memo) for one in value]
+        _freeze_all("tuple", value, memo, put)
+        return
     known = memo.get(id(value))
     if known is not None:
-        return "again", known
-    memo[id(value)] = len(memo)
-    if kind is list or kind is deque:
-        return "list", [_frozen(one, memo) for one in value]
-    if kind is set:
-        return "set", sorted(value)
-    if kind is dict:
-        return "dict", [(_frozen(key, memo), _frozen(one, memo)) for key, one in value.items()]
-    if kind is GeneratorType:
-        frame = value.gi_frame
-        if frame is None:
-            return "over"
-        line = f"_{frame.f_lineno}_"
-        variables = frame.f_locals
-        kept = [
-            (name, _frozen(variables[name], memo))
-            for name in sorted(variables)
-            if name[0] != "_" or name.startswith(line)
-        ]
-        return value.__name__, frame.f_lasti, kept, _frozen(value.gi_yieldfrom, memo)
-    fields = FIELDS.get(kind)
-    if fields is None:
+        put("again")
+        put(known)
+        return
+    if kind in FIELDS:
+        _freeze_fields(value, memo, put)
+    elif kind is list or kind is deque:
+        memo[id(value)] = len(memo)
+        _freeze_all("list", value, memo, put)
+    elif kind is GeneratorType:
+        memo[id(value)] = len(memo)
+        _freeze_generator(value, memo, put)
+    elif kind is MethodType or kind is BuiltinMethodType:
+        put(value.__name__)
+        _freeze(value.__self__, memo, put)
+    elif kind is dict:
+        memo[id(value)] = len(memo)
+        put("dict")
+        put(len(value))
+        for key, one in value.items():
+            _freeze(key, memo, put)
+            _freeze(one, memo, put)
+    elif kind is set:
+        memo[id(value)] = len(memo)
+        put("set")
+        put(sorted(value))
+    elif kind is range:
+        put("range")
+        put((value.start, value.stop))
+    elif isinstance(value, NAMED):
+        put(value.__name__)
+    elif isinstance(value, Enum):
+        put(value.name)
+    elif isinstance(value, tuple):
+        _freeze_all("tuple", value, memo, put)
+    else:
         slots = [name for one in kind.__mro__ for name in getattr(one, "__slots__", ())]
-        fields = FIELDS[kind] = sorted(
-            name for name in slots or getattr(value, "__dict__", {}) if name != "__weakref__"
-        )
-    return kind.__name__, [_frozen(getattr(value, name, None), memo) for name in fields]
+        FIELDS[kind] = sorted(name for name in slots or getattr(value, "__dict__", {}) if name != "__weakref__")
+        _freeze_fields(value, memo, put)
+
+
+def _freeze_fields(value: Any, memo: dict[int, int], put: Callable[[Any], None]) -> None:
+    kind = type(value)
+    memo[id(value)] = len(memo)
+    put(kind.__name__)
+    for name in FIELDS[kind]:
+        one = getattr(value, name, None)
+        put(one) if type(one) in ATOMS else _freeze(one, memo, put)
+
+
+def _freeze_all(kind: str, values: Collection[Any], memo: dict[int, int], put: Callable[[Any], None]) -> None:
+    put(kind)
+    put(len(values))
+    for one in values:
+        put(one) if type(one) in ATOMS else _freeze(one, memo, put)
+
+
+def _freeze_generator(generator: GeneratorType[Any, Any, Any], memo: dict[int, int], put: Callable[[Any], None]) -> None:
+    frame = generator.gi_frame
+    if frame is None:
+        put("over")
+        return
+    put(generator.__name__)
+    put(frame.f_lasti)
+    code, line, variables = frame.f_code, frame.f_lineno, frame.f_locals
+    names = VARIABLES.get((code, line))
+    if names is None:
+        every = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        names = VARIABLES[code, line] = sorted(name for name in every if name[0] != "_" or name.startswith(f"_{line}_"))
+    for name in names:
+        if name in variables:
+            _freeze(variables[name], memo, put)
+        else:
+            put(...)
+            put("unset")
+    _freeze(generator.gi_yieldfrom, memo, put)
 
 
 def explore(

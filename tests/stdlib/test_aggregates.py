@@ -145,18 +145,18 @@ OF_RECORDS: dict[str, Agg] = {
     "struct": struct(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
 }
 
-test_laws_of_integers = law_tests(*map(AggregatePerBlock, OF_INTEGERS.values()), types=(str, int), max_examples=some(25))
-test_laws_of_floats = law_tests(*map(AggregatePerBlock, OF_FLOATS.values()), types=(str, float), max_examples=some(25))
-test_laws_of_records = law_tests(*map(AggregatePerBlock, OF_RECORDS.values()), types=(str, Reading), max_examples=some(25))
+test_laws_of_integers = law_tests(*map(AggregatePerBlock, OF_INTEGERS.values()), types=(str, int), max_examples=some(15))
+test_laws_of_floats = law_tests(*map(AggregatePerBlock, OF_FLOATS.values()), types=(str, float), max_examples=some(15))
+test_laws_of_records = law_tests(*map(AggregatePerBlock, OF_RECORDS.values()), types=(str, Reading), max_examples=some(15))
 test_laws_of_histories = law_tests(
-    Running(count()), Running(sum(watts)), Running(OF_RECORDS["struct"]), types=(str, Reading), max_examples=some(25)
+    Running(count()), Running(sum(watts)), Running(OF_RECORDS["struct"]), types=(str, Reading), max_examples=some(15)
 )
 test_laws_of_texts = law_tests(
-    AggregatePerBlock(min(to=str)), AggregatePerBlock(count_distinct()), types=(int, str), max_examples=some(25)
+    AggregatePerBlock(min(to=str)), AggregatePerBlock(count_distinct()), types=(int, str), max_examples=some(15)
 )
-test_laws_of_times = law_tests(AggregatePerBlock(min(to=dt.datetime)), types=(int, dt.datetime), max_examples=some(25))
+test_laws_of_times = law_tests(AggregatePerBlock(min(to=dt.datetime)), types=(int, dt.datetime), max_examples=some(15))
 test_laws_of_lists = law_tests(
-    AggregatePerBlock(count_distinct()), AggregatePerBlock(last(by=len)), types=(int, list[float | None]), max_examples=some(25)
+    AggregatePerBlock(count_distinct()), AggregatePerBlock(last(by=len)), types=(int, list[float | None]), max_examples=some(15)
 )
 
 

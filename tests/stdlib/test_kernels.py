@@ -213,7 +213,7 @@ class Compiled:
         return cls(checked, tuple(plan(checked, parallelism=n, key_groups=groups) for n, groups in ((1, 1), (2, 3))))
 
     def agrees(self, rows: list[Reading], seed: int, *, verified: bool = True) -> None:
-        """A run of one of the plans tells the definition's trace. ``verified``: rows are compared with plain Python on the way."""
+        """A run of one of the plans tells the definition's trace. ``verified``: some rows are compared with Python, too."""
         (wanted,) = interpret_rows(self.checked, {"in": rows})[0].values()
         one = self.plans[seed % 2] if verified else attrs.evolve(self.plans[seed % 2], verify_every=0)
         got = simulate(one, {"in": rows}, seed=seed, steps=1 + seed % 3, pieces=1 + seed % 4).trace
@@ -331,7 +331,7 @@ ALL_CASES = [
     )
 ]
 IN_TURN = ("sliding", "tumbling", "tumbling, ends", "ten panes", "two stacks")
-"""How a window keeps its panes does not depend on what is in them: each aggregate has two of these in every run, and all by night."""
+"""How a window keeps its panes does not depend on what is in them: of these each aggregate has two in every run, all by night."""
 
 CASES = [
     pytest.param(aggregate, use, marks=pytest.mark.nightly)
