@@ -67,7 +67,7 @@ def check_runs(
     each source; ``tame``: rows of all sources that run over columns. ``counts``: as of :func:`count_runs`."""
     assert isinstance(plans[1].stages[-1].steps[-1].ordered, form)
 
-    @settings(deadline=None, max_examples=some(20))
+    @settings(deadline=None, max_examples=some(15))
     @example(tame, 3, False)
     @given(st.fixed_dictionaries(dict(inputs)), st.integers(0, 1000), st.booleans())
     def one_run(rows: dict[str, Any], seed: int, changing: bool) -> None:

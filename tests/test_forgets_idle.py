@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.stdlib.small import Added
+from tests.strategies import some
 from tracetypes import (
     Dataflow,
     EmitValue,
@@ -190,6 +192,7 @@ def flow_of(build: Build) -> Dataflow:
     return flow
 
 
+@cache
 def plan_of(name: str, *, key_groups: int = 1, opaque: bool = False) -> Plan:
     with pytest.MonkeyPatch.context() as patch:
         if opaque:
@@ -236,7 +239,7 @@ def many(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("name", BUILDS)
-@quietly
+@settings(quietly, max_examples=some(40))
 @given(ROWS, st.integers(0, 2**16), st.integers(1, 6), st.integers(1, 3), st.booleans())
 def test_a_plan_that_forgets_gives_the_traces_of_the_interpreter(
     name: str, rows: list[tuple[str, int]], seed: int, steps: int, groups: int, other: bool

@@ -16,6 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.dictionaries import arrow_inputs, encoded
 from tests.expressions import CONSTANTS, shown, value_of
 from tests.programs import compiled, inputs_of
+from tests.strategies import some
 from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import values_of
@@ -117,7 +118,7 @@ def meant(function: Callable[..., Any], cls: type[Any], row: Sequence[Any]) -> A
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(data=st.data(), seed=st.integers(0, 9))
 def test_a_function_is_that_of_python(name: str, data: st.DataObject, seed: int) -> None:
     op, function = FUNCTIONS[name], FUNCTIONS[name].signature

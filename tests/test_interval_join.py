@@ -78,9 +78,9 @@ def test_tame_items_never_go_back_to_objects(
 ) -> None:
     refuse_objects(monkeypatch)
     checked, one, _ = compiled(how, "near", times)
-    rows = tame(300)
+    rows = tame(120)
     assert simulate(one, rows, seed=3, steps=3).trace == interpret_rows(checked, rows)[0]["out"]
-    assert columns["items"] == 600
+    assert columns["items"] == 240
 
 
 def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:

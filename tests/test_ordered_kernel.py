@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.over_columns import Plans, answers_differ, count_runs, plans_of, refuse_objects
+from tests.strategies import some
 from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.columns.arrow import array
@@ -238,7 +239,7 @@ def agree(name: str) -> None:
     plans = compiled(name)
     assert all(isinstance(step.ordered, Ordered) for stage in plans[1].stages for step in stage.steps[1:])
 
-    @settings(deadline=None)
+    @settings(deadline=None, max_examples=some(40))
     @given(st.lists(READINGS, max_size=60), st.integers(0, 1000), st.booleans())
     def one_run(rows: list[Reading], seed: int, changing: bool) -> None:
         assert answers_differ(plans, {"in": rows}, seed, changing=changing) is None

@@ -192,10 +192,10 @@ test_averages_are_lawful = law_tests(
     ),
     items=st.tuples(DEVICE, st.builds(Load, st.integers(0, 30), WATTS)),
     types=(str, Load),
-    max_examples=40,
+    max_examples=20,
 )
 test_predict_is_lawful = law_tests(
     Predict(smart_homes.read_trees(smart_homes.TREES)),
     items=st.tuples(DEVICE, st.builds(Average, st.integers(0, 300), WATTS, st.integers(1, 9))),
-    max_examples=40,
+    max_examples=20,
 )

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.programs import Row, Sub, inputs_of, plain, rows
-from tests.strategies import bits
+from tests.strategies import bits, some
 from tracetypes import UNIT, ExactSum, Marker, OpKeyedUnordered, OpStateless, Unit, algebra
 from tracetypes.algebra import greatest, larger, least, smaller
 from tracetypes.compiler.analysis.monoids import monoid_of
@@ -375,6 +375,7 @@ def test_examples(function: Callable[[Row], Any]) -> None:
     agree(function, tree)
 
 
+@settings(max_examples=some(40))
 @given(st.data())
 def agree(function: Callable[[Row], Any], tree: Tree, data: st.DataObject) -> None:
     """``tree`` has an answer for every row of small numbers for which Python has one."""

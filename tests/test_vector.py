@@ -170,11 +170,11 @@ def test_arithmetic_on_long_columns(op: Operation) -> None:
     """Long columns are tested for overflow by their bounds."""
     kind = FLOAT if op is basic.TRUEDIV else INTEGER
     draw = random.Random(5)
-    tame = [row_of(integer0=draw.randint(-(10**6), 10**6), integer1=draw.randint(1, 10**6)) for _ in range(5000)]
+    tame = [row_of(integer0=draw.randint(-(10**6), 10**6), integer1=draw.randint(1, 10**6)) for _ in range(1200)]
     agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), tame)
     for wild in (INT_MIN, INT_MAX, -(2**62), 2**53 + 1):
         for other in (-1, 1, 2, 3, INT_MAX, INT_MIN, 0):
-            table = [*tame[:4500], row_of(integer0=wild, integer1=other), *tame[:100]]
+            table = [*tame[:1100], row_of(integer0=wild, integer1=other), *tame[:100]]
             agrees(Call(op, (given(INTEGER, 0), given(INTEGER, 1)), kind), table)
 
 

@@ -63,7 +63,8 @@ def test_every_record_of_epochs(tmp_path: Path, broker: Broker, of: Callable[[],
     life, older, newer = begun()
     wrong: list[str] = []
     for at in range(len(kinds(newer, case.files))):
-        for way in WAYS:
+        # Each record in half of the ways, in turn: the program that runs nightly has it in all.
+        for way in WAYS if of is keyed else WAYS[at % 2 :: 2]:
             file = kinds(newer, case.files)[at]
             found = dict(damages(newer / file, older / file, Path("none")))
             name = next((what for what in found if what.startswith(way)), None)

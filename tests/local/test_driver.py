@@ -102,7 +102,7 @@ def test_many_random_graphs_scheduled_in_every_way(case: Case, options: LocalOpt
     agrees(case, options, workers)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=2 * settings().max_examples, suppress_health_check=list(HealthCheck), deadline=None)
 @given(cases(most_operators=4))
 def test_plans_that_are_not_fused_mean_the_same(case: Case) -> None:
     assert wrong(case, case.checked, fuse=False) == []
@@ -463,7 +463,7 @@ def held(case: Case) -> bool:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=list(HealthCheck))
 def test_each_operator_is_a_unit(case: Case) -> None:
     """Where nothing is fused and a keyed operator holds items back. Without one, stateless operators stay together."""
     try:
