@@ -163,6 +163,7 @@ def check_home(spark: SparkSession, path: Path, parallelism: int) -> Trace[Eleme
     return expected[0]
 
 
+@pytest.mark.repeated
 def test_home_energy(spark: SparkSession, tmp_path: Path) -> None:
     trace = check_home(spark, home(tmp_path, 45, 40), 3)
     assert sum(isinstance(one, Item) for one in trace) > 150

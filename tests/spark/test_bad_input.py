@@ -191,6 +191,7 @@ def test_rows_that_do_not_fit_are_rejected_with_the_reason(cli: Cli, tmp_path: P
     assert f"source 'readings': {len(bad) + 1} rejected, with the reason of each in " in ran.err
 
 
+@pytest.mark.repeated
 def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
     lines = [row(id="a", time=n, watts=n) for n in range(20)]
     given = write_lines(tmp_path / "in.jsonl", lines)
@@ -203,6 +204,7 @@ def test_lines_that_all_lack_a_field(cli: Cli, tmp_path: Path) -> None:
     assert reasons == {".ts is missing, expected int"}
 
 
+@pytest.mark.repeated
 def test_a_run_that_goes_on_may_reject_each_row(cli: Cli, tmp_path: Path) -> None:
     """The rows before them were accepted: the source is declared as its rows are."""
     files, command = tmp_path / "in", ["-i", f"readings={tmp_path / 'in'}", "-o", f"sums={tmp_path / 'out'}"]
@@ -530,6 +532,7 @@ def test_parquet_without_rows(cli: Cli, tmp_path: Path) -> None:
     assert "no rows in the input" in ran.err
 
 
+@pytest.mark.repeated
 def test_no_new_rows_but_an_answer(cli: Cli, tmp_path: Path) -> None:
     """A run that goes on only to answer what is open says so."""
     (tmp_path / "in.jsonl").write_text(json.dumps({"id": "a", "ts": 0, "watts": 5}) + "\n")
