@@ -87,8 +87,8 @@ def run_flows(tally: Tally, count: int, depth: int = 4) -> Tally:
 
 KINDS: tuple[tuple[str, str, Gives, int, int, float], ...] = (
     ("program", "python", "body", 150, 5, 0.44),
-    ("function", "python", "result", 150, 5, 0.62),
-    ("odd_program", "odd", "body", 300, 4, 0.28),
+    ("function", "python", "result", 200, 5, 0.62),
+    ("odd_program", "odd", "body", 400, 4, 0.28),
 )
 
 
