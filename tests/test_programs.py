@@ -135,7 +135,7 @@ def run_ordered(tally: Tally, count: int, start: str, *, machine: bool, depth: i
     return tally
 
 
-@pytest.mark.parametrize(("machine", "count"), [(False, 36), (True, 20)], ids=["columns", "machine"])
+@pytest.mark.parametrize(("machine", "count"), [(False, 36), (True, 25)], ids=["columns", "machine"])
 def test_ordered_dataflows(
     machine: bool, count: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
