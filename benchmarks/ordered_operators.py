@@ -14,7 +14,8 @@ keys are integers, and no item is tied on purpose. Prints a JSON line for each o
 * ``whole``: million items a second by wall clock, Parquet to Parquet, with ``--parallelism`` threads;
 * ``records``: the same for a loop by hand in plain Python on one core, which reads the same files, sorts, makes the same records,
   calls the same ``on_item`` and writes Parquet; ``dicts``: for one over the dicts of ``to_pylist()``;
-* ``duckdb``: the same for DuckDB's expression with window functions or its as-of join, with as many threads.
+* ``duckdb``: the same for DuckDB's expression with window functions or its as-of join, with as many threads;
+* ``other_ns``: nanoseconds of processor time an item of these other sides, to compare with ``cpu``.
 
 The items of both sides of a join count. Before anything is timed, all sides must have as many rows and the same sums of their
 numbers.
@@ -580,12 +581,12 @@ def phases_of(case: Case, items: int) -> dict[str, float]:
     return {name: phases.seconds.get(name, 0.0) / items * 1e9 for name in ("sort", "kernel", "cpu")}
 
 
-def rate_of(side: Callable[[Path], None], items: int) -> float:
-    """Million items a second."""
+def rate_of(side: Callable[[Path], None], items: int) -> tuple[float, float]:
+    """Million items a second, and nanoseconds of processor time of this process an item."""
     with scratch() as output:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         side(output / "out.parquet")
-        return items / (time.perf_counter() - start) / 1e6
+        return items / (time.perf_counter() - start) / 1e6, (time.process_time() - cpu) / items * 1e9
 
 
 def medians(runs: Sequence[Mapping[str, float]], digits: int) -> dict[str, float]:
@@ -599,7 +600,9 @@ def measure(case: Case, keys: int, items: int, repeat: int) -> None:
     with scratch() as output:
         rows = compare(case, output)
     sides = {"whole": lambda path: case.ours(path, case.parallelism), **case.others}
-    rates = [{name: rate_of(side, count) for name, side in sides.items()} for _ in range(repeat)]
+    runs = [{name: rate_of(side, count) for name, side in sides.items()} for _ in range(repeat)]
+    rates = [{name: rate for name, (rate, _) in run.items()} for run in runs]
+    others = [{name: run[name][1] for name in case.others} for run in runs]
     phases = [phases_of(case, count) for _ in range(repeat)]
     say(
         benchmark="ordered_operators",
@@ -610,6 +613,7 @@ def measure(case: Case, keys: int, items: int, repeat: int) -> None:
         variant="text" if case.text else "integers",
         parallelism=case.parallelism,
         ns=medians(phases, 0),
+        other_ns=medians(others, 0),
         million_items_a_second=medians(rates, 3),
         versions=versions(),
     )
