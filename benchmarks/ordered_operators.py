@@ -221,6 +221,8 @@ ORDERED: dict[str, Any] = {
     "count_window": lambda: ts.count_window(ts.sum(kind), items=10),
     "count_window sliding": lambda: ts.count_window(ts.sum(kind), items=10, slide=1),
     "time_window": lambda: ts.time_window(ts.count(), size=60, time=at, unit=UNIT),
+    "time_window top": lambda: ts.time_window(ts.top(3, amount), size=60, time=at, unit=UNIT),
+    "time_window last": lambda: ts.time_window(ts.last(at), size=60, time=at, unit=UNIT),
     "state machine": Fraud,
     "FillGaps": FillGaps,
     "interpolate": lambda: ts.interpolate(
@@ -257,6 +259,9 @@ JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "window_join": lambda left, right: ts.window_join(left, right, size=60),
     "window_join overlapping": lambda left, right: ts.window_join(left, right, size=120, slide=60),
     "window_join anti": lambda left, right: ts.window_join(left, right, size=60, how="anti"),
+    "window_join by time": lambda left, right: ts.window_join(
+        left, right, size=60, left_time=at, right_time=at, unit=UNIT
+    ),
     "equi_join anti": lambda left, right: ts.equi_join(left, right, within=60, how="anti"),
 }
 
@@ -295,6 +300,7 @@ DUCKDB = {
     "interval_join": "SELECT l.key, l.amount AS a, r.amount AS b FROM rows l "
     'JOIN more r ON l.key = r.key AND r."at" BETWEEN l."at" - 2000 AND l."at" + 2000',
     "window_join": f"{_BOTH} FROM rows l JOIN more r ON l.key = r.key AND l.{_MINUTE} = r.{_MINUTE}",
+    "window_join by time": f"{_BOTH} FROM rows l JOIN more r ON l.key = r.key AND l.{_MINUTE} = r.{_MINUTE}",
     "window_join overlapping": f"{_BOTH} FROM (SELECT *, {_MINUTE} + n AS ends FROM rows, range(2) number(n)) l "
     f"JOIN (SELECT *, {_MINUTE} + n AS ends FROM more, range(2) number(n)) r ON l.key = r.key AND l.ends = r.ends",
     "window_join anti": f"{_LONE} l.{_MINUTE} = r.{_MINUTE})",

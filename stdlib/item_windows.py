@@ -14,6 +14,7 @@ from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.own_windows import OwnWindows
 from tracetypes.sliding import Sliding
 from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.products import summary_of
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
 from tracetypes.templates import EmitValue, OpKeyedOrdered
@@ -269,7 +270,10 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
 
     def answer(self, number: int, agg: A, emit: EmitValue[R]) -> None:
         """Emit the result of a window."""
-        result: Any = self.aggregate.result(agg)
+        self.answer_result(number, self.aggregate.result(agg), emit)
+
+    def answer_result(self, number: int, result: Any, emit: EmitValue[R]) -> None:
+        """What :meth:`answer` emits, by the result of the aggregate."""
         if self.ends:
             start = number * self.size + self.offset
             result = windowed(start, start + self.size, result)
@@ -291,7 +295,16 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
     def _says(self) -> OwnWindows[V] | None:
         if type(self) is not TimeWindow:  # a subclass may do something else
             return None
-        return OwnWindows(self.aggregate, self.number_of, self.answer, self.size, self.offset, self.grace)
+        return OwnWindows(
+            aggregate=self.aggregate,
+            number=self.number_of,
+            answer=self.answer,
+            answer_result=self.answer_result,
+            size=self.size,
+            offset=self.offset,
+            grace=self.grace,
+            summary=summary_of(self.aggregate),
+        )
 
 
 @overload

@@ -16,7 +16,7 @@ from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
 from tracetypes.summaries import OfAggregate, Summary
 
-__all__ = ["Both", "Struct", "both", "struct"]
+__all__ = ["Both", "Struct", "both", "struct", "summary_of"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -86,6 +86,11 @@ def _together(
         for part in summary.parts
     ]
     return Summary(tuple(parts), lambda values: result([of(values[start:end]) for of, start, end in places]))
+
+
+def summary_of(aggregate: Aggregate[V, Any, Any]) -> Summary[V] | None:
+    """What an aggregate computes of a bag of values, or which of them it needs; None if it says neither."""
+    return aggregate._summary() or (_alone(aggregate) if aggregate.chooses() else None)
 
 
 def _alone(aggregate: Aggregate[V, Any, Any]) -> Summary[V]:

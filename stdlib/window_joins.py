@@ -18,6 +18,7 @@ from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, sort
 from tracetypes.markers import Marker, Span, Time, TimeUnit
+from tracetypes.own_windows import OwnWindows, PairsOfWindows
 from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.bags import Bag
@@ -206,6 +207,26 @@ class OwnTimeJoin(TimeWindow[K, Either[A, B], R, Lists[A, B]]):
     def answer(self, number: int, agg: Lists[A, B], emit: EmitValue[R]) -> None:
         for one in matches(self.how, *agg):
             emit(one)
+
+    def _says(self) -> OwnWindows[Either[A, B]] | None:
+        if type(self) is not OwnTimeJoin or self.aggregate != SidesInOrder():  # another one may do something else
+            return None
+        return OwnWindows(
+            aggregate=self.aggregate,
+            number=self.number_of,
+            answer=self.answer,
+            answer_result=self.answer_result,
+            size=self.size,
+            offset=self.offset,
+            grace=self.grace,
+            values=_tagged,
+            pairs=PairsOfWindows(left=FromLeft, gives=Joined, how=self.how),
+        )
+
+
+def _tagged(agg: Lists[A, B]) -> list[Either[A, B]]:
+    lefts, rights = agg
+    return [*map(FromLeft, lefts), *map(FromRight, rights)]
 
 
 class WindowsOfTwo(TypedDict, Generic[A, B], total=False):

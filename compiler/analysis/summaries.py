@@ -40,7 +40,16 @@ from tracetypes.summaries import (
 from tracetypes.templates import Operator, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
-__all__ = ["Closing", "ClosingPart", "TracedPart", "closing_in", "leaves_some"]
+__all__ = [
+    "Closing",
+    "ClosingPart",
+    "TracedPart",
+    "closing_in",
+    "end_of",
+    "input_of",
+    "leaves_some",
+    "part_in",
+]
 
 
 @attrs.frozen(eq=False)
@@ -109,13 +118,13 @@ def _of_one_item(
 
 
 def _of_parts(op: Any, whole: WholeBlock[Any], summary: Summary[Any], takes: StreamType) -> Closing:
-    parts = tuple([_part(op, part, takes.value) for part in summary.parts])
-    result, emits, ends = summary.result, whole.emits, [_end_of(part) for part in parts]
+    parts = tuple([part_in(op, part, takes.value) for part in summary.parts])
+    result, emits, ends = summary.result, whole.emits, [end_of(part) for part in parts]
 
     def close(key: Any, marker: Marker, *given: Any) -> None:
         emits(key, result(tuple([end(one) for end, one in zip(ends, given[:-1], strict=True)])), marker, given[-1])
 
-    inputs = [_input(part, f"part{number}") for number, part in enumerate(parts)]
+    inputs = [input_of(part, f"part{number}") for number, part in enumerate(parts)]
     if whole.each:
         kind = parts[0].kind
         assert isinstance(kind, ListOf)
@@ -127,13 +136,14 @@ def _block(takes: StreamType) -> tuple[Given, Given]:
     return Given("key", takes.key), Given("marker", schema_of(Marker))
 
 
-def _input(part: TracedPart, name: str) -> Given | Nested:
+def input_of(part: TracedPart, name: str) -> Given | Nested:
+    """The argument of a function for what columns have of a part."""
     if part.monoid is not None:
         return Nested(name, part.monoid.shape)
     return Given(name, Optional(part.kind) if part.part.if_any else part.kind)
 
 
-def _end_of(traced: TracedPart) -> Callable[[Any], Any]:
+def end_of(traced: TracedPart) -> Callable[[Any], Any]:
     """What a part is, of what columns have of it: the result of an aggregate, of its element or of the value that it needs."""
     part = traced.part
     if not isinstance(part, OfAggregate):
@@ -148,12 +158,12 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _part(op: Any, part: OfBag[Any], value: Schema) -> TracedPart:
+def part_in(op: Any, part: OfBag[Any], value: Schema) -> TracedPart:
     """A part as expressions. Raises :class:`Untraceable` with the aggregates around it."""
     try:
         traced = _traced(part, value)
         if isinstance(part, OfAggregate):
-            trace(_end_of(traced), (_input(traced, "part"),), emits=None)
+            trace(end_of(traced), (input_of(traced, "part"),), emits=None)
         return traced
     except Untraceable as why:
         owners = (op, *part.owners) if part.owners else ()

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.columns.coded_arrays import concat_arrays
 from tracetypes.compiler.columns.column import SHARED, ZERO, Column, Columns, Struct, exacts_of, full_values
 from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
@@ -156,7 +157,7 @@ def merged_column(parts: Sequence[tuple[Column, Any]], count: int) -> Column:
         arrays = [column.values if not column.scalar else full_values(column, 1) for column, _ in present]
         filler = pa.nulls(1, arrays[0].type) if not isinstance(kind, String | Bytes) else full_values(_empty(kind), 1)
         places = _places([len(a) for a in arrays], [rows for _, rows in present], count)
-        values = pa.concat_arrays([*arrays, filler]).take(pa.array(places))
+        values = concat_arrays([*arrays, filler]).take(pa.array(places))
     undefined = None
     if any(column.undefined is not None for column, _ in present):
         undefined = np.zeros(count, np.bool_)

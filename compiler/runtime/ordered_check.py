@@ -79,8 +79,8 @@ class OrderedCheck:
         replay, raised, state = Replay(op, self.ordered, some), None, new
         try:
             begins = ends[0] if values and taken.slots[code] < 0 else some[0] if some else 0
-            after = replay.key(old, key, list(zip(ends, values, strict=True)), begins)
-            state = after if whole else new
+            replayed = replay.key(old, key, list(zip(ends, values, strict=True)), begins)
+            state = replayed if whole else new
         except CodedError:
             raise
         except Exception as error:
@@ -91,5 +91,6 @@ class OrderedCheck:
         expected = list(zip(replay.ends, replay.values, strict=True))
         shown = partial("state {!r}, key {!r}, items {!r}".format, old, key, values)
         method = "on_item" if values else "on_marker"
-        self.verifier.compare(self.name, method, (new, emitted), (raised, (state, expected)), shown)
+        after = self.ordered.shown(new)
+        self.verifier.compare(self.name, method, (after, emitted), (raised, (self.ordered.shown(state), expected)), shown)
 

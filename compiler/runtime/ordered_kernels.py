@@ -10,9 +10,10 @@ from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.analysis.near import TracedNear
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
-from tracetypes.compiler.analysis.own_windows import TracedWindows
+from tracetypes.compiler.analysis.own_windows import TracedHeldWindows, TracedWindows
 from tracetypes.compiler.analysis.sliding import TracedSliding
 from tracetypes.compiler.runtime.duplicates import DuplicatesKernel
+from tracetypes.compiler.runtime.held_windows import HeldWindows
 from tracetypes.compiler.runtime.interval_join import IntervalJoin
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.ordered_base import OrderedKernel, SeenKeys
@@ -29,6 +30,7 @@ KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     TracedLatest: LatestJoin,
     TracedNear: IntervalJoin,
     TracedWindows: WindowsOfItems,
+    TracedHeldWindows: HeldWindows,
     TracedSliding: SlidingWindows,
 }
 """By what is known of an operator."""

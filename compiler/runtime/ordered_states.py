@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array, arrow_type
+from tracetypes.compiler.columns.coded_arrays import plain_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, take
 from tracetypes.compiler.columns.concatenation import concat, merged_columns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow, values_of
@@ -306,7 +307,7 @@ def _maps(kind: MapOf, values: list[Any]) -> Column:
 def list_column(kind: ListOf, lengths: Any, items: Columns) -> Column:
     """Lists of these lengths (int64) from their items, one list after the other."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    flat = to_arrow(kind.item, items, int(offsets[-1]))
+    flat = plain_array(to_arrow(kind.item, items, int(offsets[-1])))
     return Column(kind, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, type=arrow_type(kind)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetypes.compiler.analysis.joins import LONGEST
 from tracetypes.compiler.analysis.monoids import Part
-from tracetypes.compiler.analysis.own_windows import TracedWindows
+from tracetypes.compiler.analysis.own_windows import TracedWindows, WindowForm
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import (
     Column,
@@ -32,6 +32,7 @@ from tracetypes.compiler.columns.evaluation import return_values, run
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.columns.growing import GrowingColumns
 from tracetypes.compiler.columns.lists import Lists
+from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import fit
@@ -40,10 +41,10 @@ from tracetypes.compiler.runtime.ordered_states import OrderedState, settled
 from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
 from tracetypes.compiler.tracing.expr import Exact, Undefined
 from tracetypes.marker_runs import MarkerRuns
-from tracetypes.records import INT_MIN, Float, Integer, Optional
+from tracetypes.records import INT_MIN, Float, Integer, OneOf, Optional
 from tracetypes.templates import OpKeyedOrdered
 
-__all__ = ["WindowsOfItems"]
+__all__ = ["WindowKernel", "WindowsOfItems", "over_of"]
 
 
 @final
@@ -85,8 +86,47 @@ class Windows:
         return Windows(codes, numbers, removal, places[self.of_before], places[items])
 
 
+class WindowKernel(KernelOfKeys):
+    """What kernels of windows by the items' own times have in common."""
+
+    def __init__(self, op: OpKeyedOrdered[Any, Any, Any, Any], form: WindowForm, seen: SeenKeys | None = None) -> None:
+        super().__init__(op, form, seen)
+        self.form_of_windows = form
+
+    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
+        """In which of some slots (int64) a marker may matter (bool)."""
+        assert isinstance(state.states, Struct)
+        over = over_of(state.states, state.count)
+        return (over if len(rows) == state.count else over[rows]) < self._over_at(markers[-1])
+
+    def _over_at(self, marker: int) -> int:
+        """The number before which windows are over at a marker."""
+        windows = self.form_of_windows
+        return (marker - windows.grace - windows.offset) // windows.size
+
+    def _numbers(self, values: Columns, count: int) -> Any:
+        """The number (int64) of the window of each value."""
+        takes, numbers = self.form_of_windows.takes, np.zeros(count, np.int64)
+        members = members_of(takes, values, count) if isinstance(takes, OneOf) and count else []
+        for number, one in enumerate(members):
+            if len(one.rows):
+                numbers[one.rows] = self._numbers_of(number, one.columns, len(one.rows))
+        return self._numbers_of(0, values, count) if count and not members else numbers
+
+    def _numbers_of(self, member: int, values: Columns, count: int) -> Any:
+        """The same for values of one schema."""
+        windows = self.form_of_windows
+        column = return_values(windows.numbers[member][1], inputs_of({"value": values}), count)
+        if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
+            raise Undefined(0)
+        numbers = full_values(column, count)
+        if max(int(numbers.max()), -int(numbers.min())) > LONGEST // windows.size:
+            raise Undefined(0)
+        return numbers
+
+
 @final
-class WindowsOfItems(KernelOfKeys):
+class WindowsOfItems(WindowKernel):
     """Runs windows by the items' own times over columns."""
 
     def __init__(
@@ -94,12 +134,6 @@ class WindowsOfItems(KernelOfKeys):
     ) -> None:
         super().__init__(op, form, seen)
         self.windows = form
-
-    def at_markers(self, state: OrderedState, rows: Any, markers: MarkerRuns) -> Any:
-        """In which of some slots (int64) a marker may matter (bool)."""
-        assert isinstance(state.states, Struct)
-        over = _over(state.states, state.count)
-        return (over if len(rows) == state.count else over[rows]) < self._over_at(markers[-1])
 
     def after(
         self, items: OrderedItems, markers: MarkerRuns, keys: Columns, first: Any, states: Columns
@@ -122,10 +156,6 @@ class WindowsOfItems(KernelOfKeys):
         over = np.maximum(before.over, self._over_at(markers[-1])) if markers else before.over
         return self._states(windows, parts, over, states), emitted
 
-    def _over_at(self, marker: int) -> int:
-        """The number before which windows are over at a marker."""
-        return (marker - self.windows.grace - self.windows.offset) // self.windows.size
-
     def _before(self, states: Columns, count: int) -> Before:
         assert isinstance(states, Struct)
         aggregates = states.parts[1]
@@ -134,19 +164,17 @@ class WindowsOfItems(KernelOfKeys):
         number, content = lists.items.parts
         total, monoid = lists.count, self.windows.monoid
         parts = tuple(part_of(content, part, total) for part in monoid.parts) if total else ()
-        return Before(_over(states, count), lists.lengths, full_values(number, total), parts)
+        return Before(over_of(states, count), lists.lengths, full_values(number, total), parts)
 
     def _windows(self, items: OrderedItems, before: Before, first: Any, following: Following) -> Windows:
         """All windows of which something is before or comes."""
         size, shift = self.windows.size, self.windows.offset + self.windows.grace
-        numbers = self._numbers(items)
+        numbers = self._numbers(items.values, items.count)
         new = np.ones(items.count, np.bool_)
         new[1:] = (items.codes[1:] != items.codes[:-1]) | (numbers[1:] != numbers[:-1])
         starts, count = np.flatnonzero(new), len(before.numbers)
         codes = np.concatenate([np.repeat(np.arange(len(first)), before.lengths), items.codes[starts]])
         numbers = np.concatenate([before.numbers, numbers[starts]])
-        if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > LONGEST // size:
-            raise Undefined(0)
         group = np.arange(len(codes))
         again = (codes[1:] == codes[:-1]) & (numbers[1:] <= numbers[:-1])
         if count or again.any():
@@ -159,15 +187,6 @@ class WindowsOfItems(KernelOfKeys):
         removal = following.of(np.maximum((numbers + 1) * size + shift, first[codes]))
         of_items = np.repeat(group[count:], np.diff(starts, append=items.count))
         return Windows(codes, numbers, removal, group[:count], of_items)
-
-    def _numbers(self, items: OrderedItems) -> Any:
-        """The number (int64) of the window of each item."""
-        if not items.count:
-            return np.zeros(0, np.int64)
-        column = return_values(self.windows.number, inputs_of({"value": items.values}), items.count)
-        if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
-            raise Undefined(0)
-        return full_values(column, items.count)
 
     def _fold(self, windows: Windows, before: Before, values: Columns, count: int) -> list[Column]:
         """The parts of the aggregates of windows. ``values``: ``count`` of them come."""
@@ -225,7 +244,7 @@ class WindowsOfItems(KernelOfKeys):
         return Struct(tuple, states.names, (level, Column(kind, lists), states.parts[2]))
 
 
-def _over(states: Struct, count: int) -> Any:
+def over_of(states: Struct, count: int) -> Any:
     """The numbers before which the windows of keys are over (int64); the least where none is."""
     level = states.parts[0]
     assert isinstance(level, Column)
