@@ -262,6 +262,9 @@ JOINS: dict[str, Callable[[Any, Any], Any]] = {
     "window_join by time": lambda left, right: ts.window_join(
         left, right, size=60, left_time=at, right_time=at, unit=UNIT
     ),
+    "equi_join of items": lambda left, right: ts.equi_join(
+        left, right, items=2, left_time=at, right_time=at, unit=UNIT
+    ),
     "equi_join anti": lambda left, right: ts.equi_join(left, right, within=60, how="anti"),
 }
 

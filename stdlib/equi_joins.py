@@ -17,6 +17,7 @@ from tracetypes.check import edge_of
 from tracetypes.edges import O, U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, sort
+from tracetypes.last_items import LastItems
 from tracetypes.markers import Marker, Span, Time, TimeUnit
 from tracetypes.stdlib.bags import Bag
 from tracetypes.stdlib.join_kinds import How, how_of, result_of
@@ -199,6 +200,11 @@ class LastItemsJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Last[A, B]]):
             if len(rights) > self.items:
                 rights.popleft()
         return state
+
+    def _says(self) -> LastItems | None:
+        if type(self) is not LastItemsJoin:  # a subclass may do something else
+            return None
+        return LastItems(left=FromLeft, gives=Joined, items=self.items)
 
 
 @overload

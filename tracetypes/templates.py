@@ -23,6 +23,7 @@ from tracetypes.duplicates import Duplicates
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
 from tracetypes.graph import Stream, extend
+from tracetypes.last_items import LastItems
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
@@ -145,7 +146,7 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
         raise NotImplementedError
 
-    def _says(self) -> Duplicates[V] | Latest[V] | Near[V] | OwnWindows[V] | Sliding | None:
+    def _says(self) -> Duplicates[V] | LastItems | Latest[V] | Near[V] | OwnWindows[V] | Sliding | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 

@@ -18,6 +18,7 @@ from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import Places, places_of
 from tracetypes.compiler.analysis.duplicates import duplicates_in
 from tracetypes.compiler.analysis.keyed import has_codes
+from tracetypes.compiler.analysis.last_items import last_items_in
 from tracetypes.compiler.analysis.latest import latest_in
 from tracetypes.compiler.analysis.monoids import constant, need_type, results
 from tracetypes.compiler.analysis.near import near_in
@@ -27,6 +28,7 @@ from tracetypes.compiler.analysis.sliding import sliding_in
 from tracetypes.compiler.tracing.expr import Input, Leaf, Pack, Tree, Value, arguments_of, is_same
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
 from tracetypes.duplicates import Duplicates
+from tracetypes.last_items import LastItems
 from tracetypes.latest import Latest
 from tracetypes.markers import Marker
 from tracetypes.near import Near
@@ -47,6 +49,7 @@ GROWTH: Final = 8
 
 SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {
     Duplicates: duplicates_in,
+    LastItems: last_items_in,
     Latest: latest_in,
     Near: near_in,
     OwnWindows: windows_in,

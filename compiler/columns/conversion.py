@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import deque
 from itertools import accumulate, pairwise
 from typing import Any, Final, assert_never
 
@@ -19,7 +20,7 @@ from tracetypes.compiler.columns.dictionary import DictionaryEncoded
 from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.lists import Lists
 from tracetypes.compiler.tracing.expr import PASSED_ON, Exact, Undefined
-from tracetypes.compiler.tracing.kinds import Empty, Level
+from tracetypes.compiler.tracing.kinds import Empty, Level, Queue
 from tracetypes.conformance import datetime_of
 from tracetypes.record_copies import builder, made_of
 from tracetypes.records import (
@@ -232,6 +233,7 @@ def python_values(column: Column, count: int) -> list[Any]:
     if isinstance(column.kind, _TEXT) and column.encoding is not None:
         distinct = column.encoding.dictionary.tolist()
         return [distinct[code] for code in column.encoding.codes.tolist()]
+    kind: Any = column.kind
     values = column.values
     if column.scalar:
         repeated = [values] * count
@@ -239,11 +241,12 @@ def python_values(column: Column, count: int) -> list[Any]:
         return values.sums()
     elif isinstance(values, Lists):
         return _dicts(values)
-    elif isinstance(column.kind, ListOf | OneOf | PASSED_ON):
-        return from_array(column.kind, values)
+    elif isinstance(kind, Queue):
+        return list(map(deque, from_array(ListOf(kind.item, False), values)))
+    elif isinstance(kind, ListOf | OneOf | PASSED_ON):
+        return from_array(kind, values)
     else:
         repeated = values.tolist()
-    kind: Any = column.kind
     match kind:
         case Timestamp():
             return [datetime_of(micros) for micros in repeated]

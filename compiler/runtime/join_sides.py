@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracetypes.compiler.analysis.joins import LONGEST, JoinForm
+from tracetypes.compiler.analysis.last_items import TracedLastItems
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, full_values, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
@@ -18,7 +19,7 @@ from tracetypes.records import OneOf, Optional
 
 __all__ = ["bounded", "mask_of", "none_of", "present_of", "sides_of", "times_of", "value_of"]
 
-def sides_of(join: JoinForm, items: OrderedItems) -> tuple[Member, Member]:
+def sides_of(join: JoinForm | TracedLastItems, items: OrderedItems) -> tuple[Member, Member]:
     """The left and the right items, each with their values."""
     assert isinstance(join.takes, OneOf)
     members = {one.record.cls: one for one in members_of(join.takes, items.values, items.count)}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tracetypes.compiler.analysis.duplicates import TracedDuplicates
+from tracetypes.compiler.analysis.last_items import TracedLastItems
 from tracetypes.compiler.analysis.latest import TracedLatest
 from tracetypes.compiler.analysis.near import TracedNear
 from tracetypes.compiler.analysis.ordered import Ordered
@@ -15,6 +16,7 @@ from tracetypes.compiler.analysis.sliding import TracedSliding
 from tracetypes.compiler.runtime.duplicates import DuplicatesKernel
 from tracetypes.compiler.runtime.held_windows import HeldWindows
 from tracetypes.compiler.runtime.interval_join import IntervalJoin
+from tracetypes.compiler.runtime.last_items_join import LastItemsKernel
 from tracetypes.compiler.runtime.latest_join import LatestJoin
 from tracetypes.compiler.runtime.ordered_base import OrderedKernel, SeenKeys
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns
@@ -27,6 +29,7 @@ __all__ = ["kernel_of"]
 KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     Ordered: OrderedColumns,
     TracedDuplicates: DuplicatesKernel,
+    TracedLastItems: LastItemsKernel,
     TracedLatest: LatestJoin,
     TracedNear: IntervalJoin,
     TracedWindows: WindowsOfItems,

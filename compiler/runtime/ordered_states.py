@@ -29,7 +29,7 @@ from tracetypes.compiler.columns.row_hashes import hashes_of_rows, rows_alike
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.scalars import column_of, full, like, put
 from tracetypes.compiler.tracing.expr import Exact, Undefined
-from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
+from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf, Queue
 from tracetypes.records import INT_MIN, Integer, ListOf, Optional, Record
 
 __all__ = [
@@ -191,6 +191,8 @@ def settled(kind: StateKind, columns: Columns, count: int, within: Any = None) -
         return columns
     if isinstance(kind, Level):
         kind = Optional(Integer())
+    if isinstance(kind, Queue):
+        kind = ListOf(kind.item, False)
     valid = columns.valid
     some = valid if valid is None or within is None else valid[within]
     if isinstance(kind, Optional):
@@ -291,6 +293,8 @@ def columns_of(kind: StateKind, values: list[Any]) -> Columns:
         return columns_of(Optional(Integer()), [None if value == -math.inf else value for value in values])
     if isinstance(kind, MapOf):
         return _maps(kind, values)
+    if isinstance(kind, Queue):
+        return column_of(ListOf(kind.item, False), values)
     return column_of(kind, values)
 
 
@@ -344,6 +348,8 @@ def _for_objects(kind: StateKind, column: Column) -> Column:
         return Column(column.kind, Lists.of(lists.lengths, GrowingColumns.of(items, lists.count)))
     if isinstance(kind, Empty):
         return Column(kind, None)  # type: ignore[arg-type]
+    if isinstance(kind, Queue):
+        return Column(kind, column.values)  # type: ignore[arg-type]
     if not isinstance(kind, Level):
         return column
     if column.kind is None:

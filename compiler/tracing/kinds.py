@@ -37,6 +37,7 @@ __all__ = [
     "Kind",
     "Level",
     "MapOf",
+    "Queue",
 ]
 
 
@@ -66,6 +67,14 @@ class MapOf:
 
     key: Any
     value: Any
+
+
+@final
+@attrs.frozen
+class Queue:
+    """The kind of a part of a state that is a deque. ``item``: the schema of what it holds. As a column: a list."""
+
+    item: Any
 
 
 @final
