@@ -343,10 +343,14 @@ def test_nests(seed: int) -> None:
 
 def test_nests_in_ordered_operators_and_beside_others() -> None:
     """The aggregate is to blame."""
-    for made in ORDERED.values():
-        for guilty in (GUILTY["struct"], GUILTY["lambda"]):
-            ((reason, _),) = reasons(explained(made(guilty.made), ordered=True))
-            assert reason.startswith(f"`{guilty.name}` ")
+    for word, made in ORDERED.items():
+        for name in ("struct", "lambda"):
+            found = list(reasons(explained(made(GUILTY[name].made), ordered=True)))
+            if (word, name) == ("time_window", "struct"):
+                assert not found
+            else:
+                ((reason, _),) = found
+                assert reason.startswith(f"`{GUILTY[name].name}` ")
 
 
 def fmean_of(row: Row) -> float:
