@@ -270,6 +270,11 @@ JOINS: dict[str, Callable[[Any, Any], Any]] = {
 
 OTHERS: dict[str, Callable[[Any, bool], Any]] = {
     "kmeans": lambda stream, text: stream.through(ts.kmeans(point, k=2, period=60)),
+    "kmeans panes": lambda stream, text: stream.through(ts.kmeans(point, k=2, panes=2, period=60)),
+    "sliding last": lambda stream, text: stream.through(ts.sliding(ts.last(at), size=180, slide=60)),
+    "sliding top": lambda stream, text: stream.through(ts.sliding(ts.top(3, amount), size=180, slide=60)),
+    "sliding quantile": lambda stream, text: stream.through(ts.sliding(ts.quantile(0.5, amount), size=180, slide=60)),
+    "sliding collect": lambda stream, text: stream.through(ts.sliding(ts.collect(kind, to=int), size=180, slide=60)),
     "pipeline": lambda stream, text: (
         stream.through(sort(by=at))
         .through(ts.session(ts.count(), gap=5, time=at, unit=UNIT))

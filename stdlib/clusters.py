@@ -196,6 +196,9 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def linger(self) -> int:
         return self.panes - 1
 
+    def tumbles(self) -> tuple[int, int] | None:
+        return None if self.period is None else (self.panes * self.period, 0)
+
     def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Emit[K, Cluster]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return
@@ -207,8 +210,6 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
         return cluster(points, self.k, seed=self.seed, iterations=self.iterations)
 
     def _whole_block(self) -> WholeBlock[V] | None:
-        if self.panes > 1:
-            return None
         chance = random.Random(self.seed)
         part: Clustering[V] = Clustering(
             of=self.coordinates,
@@ -218,7 +219,7 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
             clusters=self.clusters,
             to=Cluster,
         )
-        return WholeBlock(Summary((part,), itemgetter(0)), self.emit_cluster, always=True, each=True)
+        return WholeBlock(Summary((part,), itemgetter(0)), self.emit_cluster, always=self.panes == 1, each=True)
 
     def emit_cluster(self, key: K, one: Cluster, marker: Marker, emit: Emit[K, Cluster]) -> None:
         """What is emitted of a cluster."""

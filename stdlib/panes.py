@@ -12,6 +12,7 @@ import attrs
 from tracetypes.choices import Choice
 from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.products import summary_of
 from tracetypes.stdlib.stacks import Stack, TwoStacks, stack_of
 from tracetypes.stdlib.windows import Windowed, typed, windowed
 from tracetypes.summaries import WholeBlock
@@ -120,6 +121,10 @@ class _Windows(OpKeyedUnordered[K, V, K, R, S, tuple[int, A]]):
             return None
         return WholeBlock(self.aggregate._summary(), self.emit_result, self.panes == 1 and self.period is None)
 
+    def _grid(self) -> tuple[int, int] | None:
+        """Size and offset of the grid on which windows end, in microseconds; None where each marker ends one."""
+        return None if self.period is None else (self.slide * self.period, self.panes * self.period + self.offset)
+
     def emit_result(self, key: K, result: Any, marker: Marker, emit: Emit[K, R]) -> None:
         """What is emitted of the result for a window."""
         if self.ends:
@@ -138,6 +143,16 @@ class SlidingPanes(_Windows[K, V, R, tuple[tuple[int, A], ...], A]):
 
     def update_state(self, state: tuple[tuple[int, A], ...], agg: tuple[int, A]) -> tuple[tuple[int, A], ...]:
         return (*state[1:], agg)
+
+    def _whole_block(self) -> WholeBlock[V] | None:
+        if self.panes == self.slide:
+            return super()._whole_block()
+        if type(self) is not SlidingPanes:  # a subclass may do something else
+            return None
+        summary = summary_of(self.aggregate)
+        if summary is None:
+            return None
+        return WholeBlock(summary, self.emit_result, always=False, reach=self.panes - 1, grid=self._grid())
 
     def window(self, state: tuple[tuple[int, A], ...]) -> tuple[int, A]:
         total = state[0]

@@ -165,9 +165,6 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
     def _joins(self) -> BlockJoin | None:
         if type(self) is not WindowJoin or self.aggregate != Sides():  # another one may do something else
             return None
-        grid = None
-        if self.period is not None:
-            grid = self.slide * self.period, self.panes * self.period + self.offset
         return BlockJoin(
             left=FromLeft,
             right=FromRight,
@@ -175,7 +172,7 @@ class WindowJoin(SlidingPanes[K, Either[A, B], R, Both[A, B]]):
             how=self.how,
             reach=self.panes - 1,
             windows=True,
-            grid=grid,
+            grid=self._grid(),
             sides=itemgetter(1),
             blocks=self._blocks_of,
             state=self._state_of,

@@ -128,9 +128,15 @@ class WholeBlock(Generic[V]):
     key, the result of a summary of these items, the marker, and ``emit``; without one, what its methods make of the aggregate.
     ``always``: it does so at each marker, whatever the block; otherwise at the end of each window
     (:meth:`tracetypes.OpKeyedUnordered.tumbles`). Its state before a block makes no difference to that. ``each``: the summary has
-    one part, a list, and ``emits`` is called with each of its elements, in order."""
+    one part, a list, and ``emits`` is called with each of its elements, in order.
+
+    ``reach``: a window has so many blocks more than one, and overlaps others. It ends at each marker that lies on ``grid`` (size
+    and offset in microseconds; None: at each marker), and its items are those of the last ``reach + 1`` blocks. Then there is a
+    summary, and a state is what ``update_state`` makes of the aggregates of these blocks, one after the other, from the first."""
 
     summary: Summary[V] | None
     emits: Callable[[Any, Any, Any, Any], None]
     always: bool
     each: bool = False
+    reach: int = 0
+    grid: tuple[int, int] | None = None

@@ -82,12 +82,14 @@ def leaves_some(part: ClosingPart) -> bool:
 class Closing:
     """What an operator without a state emits of a block: ``tree`` of ``key``, ``marker``, and what its ``parts`` are: ``part0``,
     ``part1`` and so on. ``always``: of any block, otherwise of whole windows only. ``each``: of each
-    element of the only part."""
+    element of the only part. ``reach`` and ``grid``: as those of :class:`tracetypes.summaries.WholeBlock`."""
 
     parts: tuple[ClosingPart, ...]
     tree: Tree
     always: bool
     each: bool = False
+    reach: int = 0
+    grid: tuple[int, int] | None = None
 
 
 def closing_in(op: Operator, choices: tuple[TracedChoice, ...] | Opaque, takes: StreamType) -> Closing | Opaque:
@@ -129,7 +131,7 @@ def _of_parts(op: Any, whole: WholeBlock[Any], summary: Summary[Any], takes: Str
         kind = parts[0].kind
         assert isinstance(kind, ListOf)
         inputs = [Given("part0", kind.item)]
-    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always, whole.each)
+    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always, whole.each, whole.reach, whole.grid)
 
 
 def _block(takes: StreamType) -> tuple[Given, Given]:

@@ -51,13 +51,14 @@ def choices_of(stage: Stage) -> tuple[TracedChoice, ...]:
 
 
 def closing_of(stage: Stage) -> Closing | None:
-    """What the first operator emits of a block, if that follows from its items alone, and columns can tell."""
+    """What the first operator emits of a block, or of a window that overlaps others, if that follows from its items alone, and
+    columns can tell."""
     if not sums_only(stage) or column_monoid(stage) is not None or emits_at_markers(stage.region):
         return None
     closing = stage.steps[0].closing
     if isinstance(closing, Opaque):
         return None
-    return closing if closing.always or stage.tumbles is not None else None
+    return closing if closing.always or closing.reach or stage.tumbles is not None else None
 
 
 def closes_whole_blocks(stage: Stage) -> bool:
@@ -66,7 +67,7 @@ def closes_whole_blocks(stage: Stage) -> bool:
     whole = op._whole_block() if isinstance(op, OpKeyedUnordered) else None
     if whole is None or whole.summary is None or emits_at_markers(stage.region):
         return False
-    return whole.always or stage.tumbles is not None
+    return whole.always or whole.reach > 0 or stage.tumbles is not None
 
 
 def joins_of(stage: Stage) -> TracedBlockJoin | None:

@@ -1,4 +1,5 @@
-"""What a join by key and block holds between markers, as columns: the items of the last blocks."""
+"""What a join by key and block, or an operator of windows that overlap, holds between markers, as columns: the items of the last
+blocks."""
 
 from __future__ import annotations
 
@@ -17,12 +18,15 @@ from tracetypes.compiler.columns.column import Columns, take
 from tracetypes.compiler.columns.concatenation import concat
 from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.records import Schema
+from tracetypes.templates import OpKeyedUnordered
 from tracetypes.trace import StreamType
 
 __all__ = ["LEFT", "RIGHT", "HeldItem", "HeldItems", "HeldSide", "blocks_of"]
 
 LEFT: Final = 0
 RIGHT: Final = 1
+
+Op: TypeAlias = OpKeyedUnordered[Any, Any, Any, Any, Any, Any]
 
 HeldItem: TypeAlias = tuple[int, int, Any, bool]
 """How many blocks ago the block of an item closed, its side and value, and whether it has had a partner."""
@@ -63,12 +67,12 @@ class HeldSide:
 @final
 @attrs.define(eq=False)
 class HeldItems:
-    """Items of the keys of a group. ``keys``: ``count`` of them, each once. ``sides``: the left and the right items. ``start``:
-    the state of a key that holds nothing."""
+    """Items of the keys of a group. ``keys``: ``count`` of them, each once. ``sides``: the left and the right items of a join, or
+    those of the only side. ``start``: the state of a key that holds nothing."""
 
     keys: Columns
     count: int
-    sides: tuple[HeldSide, HeldSide]
+    sides: tuple[HeldSide, ...]
     start: Any
 
     def __len__(self) -> int:
@@ -89,15 +93,26 @@ class HeldItems:
         left, right = (_side(side, schema, items) for side, schema in enumerate(_schemas(join, takes)))
         return cls(from_arrow(takes.key, array(takes.key, keys)), len(keys), (left, right), start)
 
-    def to_objects(self, join: BlockJoin, takes: StreamType) -> dict[Any, Any]:
-        """States by key."""
+    @classmethod
+    def none(cls, takes: StreamType, start: Any) -> Self:
+        """No items of one side."""
+        nothing = np.zeros(0, np.int64)
+        side = HeldSide(nothing, nothing, np.zeros(0, np.bool_), array(takes.value, []))
+        return cls(from_arrow(takes.key, array(takes.key, [])), 0, (side,), start)
+
+    def to_objects(self, op: Op, takes: StreamType) -> dict[Any, Any]:
+        """States by key of the operator that holds the items."""
+        join = op._joins()
         by_key = dict[int, list[HeldItem]]()
-        for number, (side, schema) in enumerate(zip(self.sides, _schemas(join, takes), strict=True)):
+        schemas = (takes.value,) if join is None else _schemas(join, takes)
+        for number, (side, schema) in enumerate(zip(self.sides, schemas, strict=True)):
             columns = side.codes.tolist(), side.ages.tolist(), from_array(schema, side.values), side.paired.tolist()
             for code, age, value, paired in zip(*columns, strict=True):
                 by_key.setdefault(code, []).append((age, number, value, paired))
         keys = values_of(self.keys, self.count)
-        return {keys[code]: join.state(blocks_of(items)) for code, items in by_key.items()}
+        if join is not None:
+            return {keys[code]: join.state(blocks_of(items)) for code, items in by_key.items()}
+        return {keys[code]: _state_of(op, keys[code], items) for code, items in by_key.items()}
 
     def of_keys(self, rows: Any) -> HeldItems:
         """Those of some keys (int64)."""
@@ -105,15 +120,28 @@ class HeldItems:
         places[rows] = np.arange(len(rows))
         codes = [places[side.codes] for side in self.sides]
         kept = [np.flatnonzero(some >= 0) for some in codes]
-        left, right = (side.some(at, some[at]) for side, some, at in zip(self.sides, codes, kept, strict=True))
-        return HeldItems(take(self.keys, rows), len(rows), (left, right), self.start)
+        sides = [side.some(at, some[at]) for side, some, at in zip(self.sides, codes, kept, strict=True)]
+        return HeldItems(take(self.keys, rows), len(rows), tuple(sides), self.start)
 
     def followed_by(self, others: Sequence[HeldItems]) -> HeldItems:
         """These and those of other keys. Raises :class:`Undefined`."""
         full = [one for one in (self, *others) if one.count] or [self]
         firsts = np.cumsum([0, *(one.count for one in full)])
-        left, right = (_end_to_end([one.sides[at] for one in full], firsts) for at in (LEFT, RIGHT))
-        return HeldItems(concat([(one.keys, one.count) for one in full]), int(firsts[-1]), (left, right), self.start)
+        sides = [_end_to_end([one.sides[at] for one in full], firsts) for at in range(len(self.sides))]
+        return HeldItems(concat([(one.keys, one.count) for one in full]), int(firsts[-1]), tuple(sides), self.start)
+
+
+def _state_of(op: Op, key: Any, items: Sequence[HeldItem]) -> Any:
+    """The state of a key after the blocks that it holds."""
+    whole = op._whole_block()
+    assert whole is not None
+    aggregates = dict[int, Any]()
+    for age, _, value, _ in items:
+        aggregates[age] = op.combine(aggregates.get(age, op.identity()), op.lift(key, value))
+    state = op.initial_state()
+    for age in range(whole.reach, -1, -1):
+        state = op.update_state(state, aggregates.get(age, op.identity()))
+    return state
 
 
 def _schemas(join: BlockJoin, takes: StreamType) -> tuple[Schema, Schema]:

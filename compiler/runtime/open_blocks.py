@@ -238,9 +238,7 @@ class FoldedBlocks(ObjectBlocks):
         super().adopt()
 
     def _held_to_objects(self, held: HeldItems, *, plain: bool) -> None:
-        its = self.folded.op._joins()
-        assert its is not None, "only joins hold items"
-        self.state.operators[0] = UnorderedState(held.to_objects(its, self.takes), held.start, plain=plain)
+        self.state.operators[0] = UnorderedState(held.to_objects(self.folded.op, self.takes), held.start, plain=plain)
 
     def _to_objects(self, columns: ColumnState, *, plain: bool) -> None:
         states, self.state.open_blocks = columns.to_objects(self.folded.op.combine)

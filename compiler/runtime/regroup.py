@@ -91,15 +91,14 @@ def _held_alike(stage: Stage, states: Sequence[StageState]) -> Sequence[StageSta
     if not held or len(held) == len(states):
         return states
     op, alike = stage.steps[0].operator, list[StageState]()
-    its = op._joins() if isinstance(op, OpKeyedUnordered) else None
-    assert its is not None, "only joins hold items"
+    assert isinstance(op, OpKeyedUnordered)
     few = not any(one.operators[0].states for one in states if isinstance(one.operators[0], UnorderedState))
     for one in states:
         first = one.operators[0]
         if few and isinstance(first, UnorderedState):
             first = held[0].of_keys(np.zeros(0, np.int64))
         elif isinstance(first, HeldItems) and not few:
-            first = UnorderedState(first.to_objects(its, stage.takes), first.start)
+            first = UnorderedState(first.to_objects(op, stage.takes), first.start)
         alike.append(attrs.evolve(one, operators=[first, *one.operators[1:]]))
     return alike
 

@@ -50,6 +50,7 @@ from tracetypes.compiler.runtime.messages import (
 from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, ObjectBlocks, OpenBlocks, Owners
 from tracetypes.compiler.runtime.open_columns import ColumnBlocks
 from tracetypes.compiler.runtime.open_tables import Place, SortedBlocks, TableBlocks
+from tracetypes.compiler.runtime.overlapping_blocks import OverlappingBlocks, OverlappingWindows
 from tracetypes.compiler.runtime.pipeline import Pipeline
 from tracetypes.compiler.runtime.state import StageState, keys_held
 from tracetypes.compiler.runtime.verification import Verifier, verified
@@ -117,7 +118,10 @@ def _opened(stage: Stage, groups: KeyGroups, verifier: Verifier | None, *, as_co
         return partial(ObjectBlocks, takes, buffer=buffer, at_markers=at_markers, owners=owners)
     if (closes := closing_of(stage)) is not None:
         seen = None if verifier is None else ClosingCheck(verifier, first)
-        return partial(ChosenBlocks, takes, folded=folded, blocks=WholeBlocks(closes, first.gives, seen))
+        blocks = WholeBlocks(closes, first.gives, seen)
+        if closes.reach and stage.tumbles is None:
+            return partial(OverlappingBlocks, takes, folded=folded, windows=OverlappingWindows(blocks, takes, stage.pane))
+        return partial(ChosenBlocks, takes, folded=folded, blocks=blocks)
     if (join := _join_of(stage, verifier)) is not None:
         return partial(JoinedBlocks, takes, folded=folded, join=join)
     if isinstance(first.keyed, Opaque) or marked:

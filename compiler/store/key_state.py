@@ -132,10 +132,11 @@ def of_key(
 
 
 def _held(held: HeldItems, planned: Stage | None) -> dict[Any, Any]:
-    """The states of a join; without a plan the items of each key, with the number of blocks since they came."""
+    """The states of an operator that holds items; without a plan the items of each key, with the number of blocks since each
+    came."""
     op = None if planned is None else planned.steps[0].operator
-    if planned is not None and isinstance(op, OpKeyedUnordered) and (its := op._joins()) is not None:
-        return held.to_objects(its, planned.takes)
+    if planned is not None and isinstance(op, OpKeyedUnordered):
+        return held.to_objects(op, planned.takes)
     keys, states = values_of(held.keys, held.count), dict[Any, list[Any]]()
     for side in held.sides:
         for code, age, value in zip(side.codes.tolist(), side.ages.tolist(), side.values.to_pylist(), strict=True):

@@ -87,8 +87,7 @@ def _states(stage: Stage, state: Any) -> dict[Any, Any]:
             return state.to_objects()
         case HeldItems():
             op = stage.steps[0].operator
-            its = op._joins() if isinstance(op, OpKeyedUnordered) else None
-            return {} if its is None else state.to_objects(its, stage.takes)
+            return state.to_objects(op, stage.takes) if isinstance(op, OpKeyedUnordered) else {}
         case UnorderedState(states=states_):
             return states_
         case dict():
