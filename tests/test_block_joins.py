@@ -223,7 +223,7 @@ def test_what_is_held_is_the_same_as_objects_and_as_columns(join: str) -> None:
         return [(key, one.age, [*one.lefts], [*one.rights], one.left_paired, one.right_paired) for key, one in blocks]
 
     held = pickle.loads(pickle.dumps(HeldItems.of(its, stage.takes, states, op.initial_state())))
-    assert needed(held.to_objects(its, stage.takes)) == needed(states) != []
+    assert needed(held.to_objects(op, stage.takes)) == needed(states) != []
     assert keys_of(held) == ["a", "b"]
     assert keys_held(held) == 2
     of_b = [value.ts for key, _, lefts, rights, _, _ in needed(states) if key == "b" for value in (*lefts, *rights)]

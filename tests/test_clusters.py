@@ -219,8 +219,10 @@ def test_clusters_of_another_key_are_found(columns: Counter[str], monkeypatch: p
         simulate(one, rows, seed=1)
 
 
-def test_a_window_of_several_blocks_runs_as_python() -> None:
+def test_the_blocks_of_a_window_are_joined() -> None:
     flow = Dataflow("windows")
     spots: Stream[Any] = flow.source("in", U[str, Spot], key=lambda s: s.key, markers=every(seconds=5, time=lambda s: s.ts))
     flow.sink("out", spots.through(ts.kmeans(place, k=3, panes=2)))
-    assert closing_of(plan(check(flow)).stages[-1]) is None
+    stage = plan(check(flow)).stages[-1]
+    assert stage.tumbles == (10_000_000, 0)
+    assert closing_of(stage) is not None

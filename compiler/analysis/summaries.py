@@ -131,7 +131,8 @@ def _of_parts(op: Any, whole: WholeBlock[Any], summary: Summary[Any], takes: Str
         kind = parts[0].kind
         assert isinstance(kind, ListOf)
         inputs = [Given("part0", kind.item)]
-    return Closing(parts, trace(close, (*_block(takes), *inputs), emits="pairs"), whole.always, whole.each, whole.reach, whole.grid)
+    tree = trace(close, (*_block(takes), *inputs), emits="pairs")
+    return Closing(parts, tree, whole.always, whole.each, whole.reach, whole.grid)
 
 
 def _block(takes: StreamType) -> tuple[Given, Given]:

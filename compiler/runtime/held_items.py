@@ -67,12 +67,12 @@ class HeldSide:
 @final
 @attrs.define(eq=False)
 class HeldItems:
-    """Items of the keys of a group. ``keys``: ``count`` of them, each once. ``sides``: the left and the right items of a join, or
-    those of the only side. ``start``: the state of a key that holds nothing."""
+    """Items of the keys of a group. ``keys``: ``count`` of them, each once. ``sides``: the left and the right items; what holds
+    items of one type has them on the left. ``start``: the state of a key that holds nothing."""
 
     keys: Columns
     count: int
-    sides: tuple[HeldSide, ...]
+    sides: tuple[HeldSide, HeldSide]
     start: Any
 
     def __len__(self) -> int:
@@ -95,16 +95,15 @@ class HeldItems:
 
     @classmethod
     def none(cls, takes: StreamType, start: Any) -> Self:
-        """No items of one side."""
-        nothing = np.zeros(0, np.int64)
-        side = HeldSide(nothing, nothing, np.zeros(0, np.bool_), array(takes.value, []))
-        return cls(from_arrow(takes.key, array(takes.key, [])), 0, (side,), start)
+        """Nothing of an operator that holds items of one type."""
+        side = _side(LEFT, takes.value, ())
+        return cls(from_arrow(takes.key, array(takes.key, [])), 0, (side, side), start)
 
     def to_objects(self, op: Op, takes: StreamType) -> dict[Any, Any]:
         """States by key of the operator that holds the items."""
         join = op._joins()
         by_key = dict[int, list[HeldItem]]()
-        schemas = (takes.value,) if join is None else _schemas(join, takes)
+        schemas = (takes.value, takes.value) if join is None else _schemas(join, takes)
         for number, (side, schema) in enumerate(zip(self.sides, schemas, strict=True)):
             columns = side.codes.tolist(), side.ages.tolist(), from_array(schema, side.values), side.paired.tolist()
             for code, age, value, paired in zip(*columns, strict=True):
@@ -120,15 +119,15 @@ class HeldItems:
         places[rows] = np.arange(len(rows))
         codes = [places[side.codes] for side in self.sides]
         kept = [np.flatnonzero(some >= 0) for some in codes]
-        sides = [side.some(at, some[at]) for side, some, at in zip(self.sides, codes, kept, strict=True)]
-        return HeldItems(take(self.keys, rows), len(rows), tuple(sides), self.start)
+        left, right = (side.some(at, some[at]) for side, some, at in zip(self.sides, codes, kept, strict=True))
+        return HeldItems(take(self.keys, rows), len(rows), (left, right), self.start)
 
     def followed_by(self, others: Sequence[HeldItems]) -> HeldItems:
         """These and those of other keys. Raises :class:`Undefined`."""
         full = [one for one in (self, *others) if one.count] or [self]
         firsts = np.cumsum([0, *(one.count for one in full)])
-        sides = [_end_to_end([one.sides[at] for one in full], firsts) for at in range(len(self.sides))]
-        return HeldItems(concat([(one.keys, one.count) for one in full]), int(firsts[-1]), tuple(sides), self.start)
+        left, right = (_end_to_end([one.sides[at] for one in full], firsts) for at in (LEFT, RIGHT))
+        return HeldItems(concat([(one.keys, one.count) for one in full]), int(firsts[-1]), (left, right), self.start)
 
 
 def _state_of(op: Op, key: Any, items: Sequence[HeldItem]) -> Any:

@@ -94,7 +94,7 @@ class OverlappingWindows:
         return self._emitted(rows, times), self._held(held, rows, len(times))
 
     def _rows(self, held: HeldItems, tables: Sequence[Table], times: Any) -> Rows:
-        (old,) = held.sides
+        old, _ = held.sides
         names = [(from_arrow(self.takes.key, keys), len(keys)) for _, keys, _ in tables]
         names += [(held.keys, held.count)] if held.count else []
         whole = concat(names)
@@ -144,7 +144,7 @@ class OverlappingWindows:
             rows = rows if needed is None else rows.some(needed)
         kept, codes = np.unique(rows.codes, return_inverse=True)
         side = HeldSide(codes.astype(np.int64), last - rows.blocks, np.zeros(len(codes), np.bool_), rows.values)
-        return HeldItems(take(rows.keys, kept), len(kept), (side,), held.start)
+        return HeldItems(take(rows.keys, kept), len(kept), (side, held.sides[1]), held.start)
 
 
 def _counts(rows: Rows, ends: Any, reach: int) -> tuple[Any, Any]:
