@@ -29,7 +29,8 @@ from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import instant
 from tracetypes.compiler.store.sent_blocks import BEGINNING
 from tracetypes.compiler.workspace.classes import Class, SubmittedFlow, classified
-from tracetypes.compiler.workspace.code_copies import CodeCopies
+from tracetypes.compiler.workspace.code_conflicts import refuse_imported, refuse_other_code
+from tracetypes.compiler.workspace.code_copies import CodeCopies, CodeCopy
 from tracetypes.compiler.workspace.database import Submission, WorkspaceDatabase
 from tracetypes.compiler.workspace.launches import Launch, Launches, sources_of_launch
 from tracetypes.compiler.workspace.merge import merge, take_over, unmerge
@@ -89,6 +90,8 @@ class Reconciler:
         self.host = SegmentHost(backend, folder, locks, control, backoff)
         self.running = Running()
         self.markers: dict[tuple[int, int, int], int] = {}
+        self.changes: dict[str, list[str]] = {}
+        """What has another version than at the submit of a flow, by its name."""
         self._launched: dict[int, tuple[Launch, Launched]] = {}
 
     # ------------------------------------------------------------------------------------------------------- flows
@@ -98,9 +101,12 @@ class Reconciler:
         self.running, self.markers = self.database.running(), self.database.markers()
         needed = {one.launch for one in self.running.operators.values()}
         self.launches.forget_others(needed)
-        codes = {one.code for one in self.database.submissions().values() if one.code}
-        for code in sorted(codes):
-            _import_from(self.copies.of(code).root)
+        for name, one in self.database.submissions().items():
+            if one.code:
+                copy = self.copies.of(one.code)
+                refuse_imported(name, copy)
+                _import_from(copy.root)
+                self.changes[name] = copy.changes
         for number in sorted(needed):
             self._launched[number] = self._of(self.launches.of(number))
         segments = [self._segment(one) for one in self._in_order(self.running.operators.values())]
@@ -153,6 +159,7 @@ class Reconciler:
         number = decision.base + 1
         sources = sources_of_launch(launch)
         if sources is not None:
+            refuse_other_code(sources.files, self._codes())
             launch = attrs.evolve(launch, code=self.copies.keep(sources))
         launch = attrs.evolve(launch, places=places)
         known = launch, known[1]
@@ -242,6 +249,10 @@ class Reconciler:
             del self._launched[number]
         self.launches.forget_others(needed)
         self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
+
+    def _codes(self) -> dict[str, CodeCopy]:
+        """The copies of the code of operators that run, by the flow that brought them."""
+        return {launch.flow: self.copies.of(launch.code) for launch, _ in self._launched.values() if launch.code}
 
     def _sources(self, operators: Mapping[Instance, Operator], decision: Decision) -> dict[str, int]:
         """The segments of the sources of a flow that joins, each with its next epoch: rows from there on concern the flow."""

@@ -118,6 +118,10 @@ class WorkspaceView:
     def __getitem__(self, name: str) -> FlowView:
         return next(one for one in self.flows if one.name == name)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In a notebook."""
+        printer.text(str(self))
+
 
 class Workspace:
     """The flows of a workspace, in this process. Threads may share it; one process has a workspace open at a time.
@@ -169,6 +173,9 @@ class Workspace:
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
             self._thread.start()
             self._stack = stack.pop_all()
+
+    def __repr__(self) -> str:
+        return f"Workspace({str(self.path)!r})"
 
     def __enter__(self) -> Workspace:
         return self
@@ -414,7 +421,7 @@ class Workspace:
         worst: Any = next((one for one in ("failed", "held", "running") if one in all_states), "over")
         errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
         late, rejects, rows = dict[str, int](), dict[str, int](), 0
-        notes: list[str] = []
+        notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
         for one in segments:
             hosted = reconciler.host.segments[one]
             late |= hosted.summary.late

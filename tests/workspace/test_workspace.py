@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import os
 import random
 import re
@@ -358,6 +359,8 @@ def test_a_restart_runs_the_copy_of_the_code(
     workspace.wait()
     workspace.close()
     (code / "shop_of_ann.py").write_text("raise RuntimeError")
+    with pytest.raises(UsageError, match=r"TT402 flow 'ann' runs the module 'shop_of_ann' that it was submitted with, and this"):
+        opened()
     for name in [name for name in sys.modules if name == "shop_of_ann"]:
         del sys.modules[name]
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(code)])
@@ -367,6 +370,16 @@ def test_a_restart_runs_the_copy_of_the_code(
     copy = sys.modules["shop_of_ann"].__file__
     assert copy is not None
     assert Path(copy).is_relative_to(shop.home / "workspace" / "code")
+    (code / "shop_of_ann.py").write_text(source + "\n# changed\n")
+    spec = importlib.util.spec_from_file_location("shop_of_ann", code / "shop_of_ann.py")
+    assert spec is not None
+    assert spec.loader is not None
+    changed = importlib.util.module_from_spec(spec)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "shop_of_ann", changed)
+        spec.loader.exec_module(changed)
+        with pytest.raises(UsageError, match=r"TT402 .*shop_of_ann.py is other code than that of flow 'ann', which runs"):
+            shop.submit(workspace, "bob", changed.totals("bob"))
     workspace.remove("ann", drain=True)
     assert shop.rows("ann") == answer(shop.clicks, changes=True)
 
