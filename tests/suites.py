@@ -1,6 +1,6 @@
 """The suites of the tests, and the seconds that each may take in ``make test`` on 2 cores. A run ends with a line for each.
 
-Seconds are those of all processes together, of which each has half a core; four run at once, so that 5,700 are some 24 minutes.
+Seconds are those of all processes together, of which each has half a core; four run at once, so that 5,000 are some 21 minutes.
 Nothing fails because of them: machines differ. A suite that takes more than its part on a quiet machine gets cheaper tests before
 it gets new ones.
 """
@@ -26,22 +26,22 @@ class Suite:
 
 
 SUITES: Final = (
-    Suite("random programs", 330, ("test_programs.py", "spark/test_programs.py", "spark/test_catalyst.py")),
+    Suite("random programs", 260, ("test_programs.py", "spark/test_programs.py", "spark/test_catalyst.py")),
     Suite(
         "stops and crashes",
-        550,
+        420,
         tuple(
             f"spark/test_{name}.py"
             for name in ("cluster", "exactly_once", "fencing", "life", "processes", "recovery", "rescale", "session", "tour")
         ),
     ),
-    Suite("Kafka and Delta", 280, ("spark/test_kafka.py", "spark/test_tables.py", "test_tables.py", "test_topics.py")),
-    Suite("answers on Spark", 1100, ("spark/*.py",)),
-    Suite("local backend", 980, ("local/*.py",)),
-    Suite("library", 480, ("stdlib/*.py",)),
+    Suite("Kafka and Delta", 250, ("spark/test_kafka.py", "spark/test_tables.py", "test_tables.py", "test_topics.py")),
+    Suite("answers on Spark", 1000, ("spark/*.py",)),
+    Suite("local backend", 850, ("local/*.py",)),
+    Suite("library", 430, ("stdlib/*.py",)),
     Suite(
         "examples and pages",
-        230,
+        210,
         tuple(
             f"test_{name}.py"
             for name in (
@@ -50,8 +50,8 @@ SUITES: Final = (
             )
         ),
     ),
-    Suite("laws and simulated deployments", 380, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
-    Suite("everything else", 1350, ("*",)),
+    Suite("laws and simulated deployments", 280, tuple(f"test_{name}.py" for name in ("asides", "laws", "parts", "simulate"))),
+    Suite("everything else", 1300, ("*",)),
 )
 """A file belongs to the first suite that has a pattern for it."""
 

@@ -317,7 +317,7 @@ def test_an_open_block_holds_what_the_aggregate_keeps_however_long_it_is_open(
 
     monkeypatch.setattr(ChosenBlocks, "take", taken)
     checked = check(flow_of(name, 1000))
-    rows = {"in": tame(500)}
+    rows = {"in": tame(800)}
     wanted = interpret_rows(checked, rows)[0]["out"]
     made = attrs.evolve(plan(checked, parallelism=2), verify_every=0)
     assert simulate(made, rows, seed=5, steps=20).trace == wanted

@@ -41,7 +41,7 @@ from tests.expressions import (
 )
 from tests.strategies import some
 from tracetypes import UNIT, ExactSum, Unit
-from tracetypes.compiler.columns import evaluation, operations
+from tracetypes.compiler.columns import arithmetic, evaluation, operations
 from tracetypes.compiler.columns.arrow import array, from_array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.concatenation import concat
@@ -166,8 +166,9 @@ _ARITHMETIC = (basic.ADD, basic.SUB, basic.MUL, basic.FLOORDIV, basic.MOD, basic
 
 
 @pytest.mark.parametrize("op", _ARITHMETIC, ids=str)
-def test_arithmetic_on_long_columns(op: Operation) -> None:
+def test_arithmetic_on_long_columns(op: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long columns are tested for overflow by their bounds."""
+    monkeypatch.setattr(arithmetic, "_SMALL", 1000)
     kind = FLOAT if op is basic.TRUEDIV else INTEGER
     draw = random.Random(5)
     tame = [row_of(integer0=draw.randint(-(10**6), 10**6), integer1=draw.randint(1, 10**6)) for _ in range(1200)]
