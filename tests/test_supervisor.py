@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.test_small_files import PROGRAM
 from tracetypes import UsageError
 from tracetypes.compiler.backend import supervisor
 from tracetypes.compiler.backend.backend import refuse_unsupported
@@ -38,6 +37,9 @@ class Fake:
         self.heard.append("stop")
         self.failure = None if self.looks else self.failure
         self.over.set()
+
+    def catch_up(self, seconds: float | None = None) -> bool:
+        return True
 
     def wait(self, seconds: float | None = None) -> bool:
         if isinstance(self.will, KeyboardInterrupt) and not self.heard:
@@ -191,4 +193,4 @@ def test_nothing_is_left_when_all_are_forgotten() -> None:
 
 def test_TT402_a_backend_says_what_it_cannot_do() -> None:
     with pytest.raises(UsageError, match=r"TT402 this backend cannot run small:\s+small has sources"):
-        refuse_unsupported(PROGRAM, ["small has sources"])
+        refuse_unsupported("small", ["small has sources"])

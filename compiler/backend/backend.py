@@ -15,7 +15,6 @@ from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.plan import FromSource
-from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.inspection import Blobs, StateLog
@@ -109,8 +108,8 @@ class Backend(Protocol):
     def log(self, checkpoint: Path, /) -> BackendLog:
         """Its record of a segment. Writes nothing."""
 
-    def prepare(self, program: Program, locks: Locks) -> None:
-        """Called once before anything of a program starts."""
+    def prepare(self, width: int, locks: Locks) -> None:
+        """Called once before anything starts. ``width``: of the widest plan that is known."""
 
     def open(self, opening: Opening, /) -> OpenInput:
         """The input of a source."""
@@ -135,8 +134,8 @@ class Engine(Protocol):
     def fuses(self) -> bool:
         """Whether chains of keyed operators are one stage."""
 
-    def unsupported(self, program: Program, inputs: Mapping[str, object], /) -> Sequence[str]:
-        """What the backend cannot do of a program with these inputs, with reasons. Called before anything runs."""
+    def unsupported(self, inputs: Mapping[str, object], /) -> Sequence[str]:
+        """What the backend cannot do with these inputs, with reasons. Called before anything runs."""
 
     def log(self, checkpoint: Path, /) -> BackendLog:
         """As of :class:`Backend`."""
@@ -152,11 +151,11 @@ class Engine(Protocol):
         print."""
 
 
-def refuse_unsupported(program: Program, reasons: Sequence[str]) -> None:
-    """Raise :class:`UsageError` ``TT402`` if a backend has reasons why it cannot run a program."""
+def refuse_unsupported(name: str, reasons: Sequence[str]) -> None:
+    """Raise :class:`UsageError` ``TT402`` if a backend has reasons why it cannot run a program or flow of this name."""
     if reasons:
         raise UsageError(
             "TT402",
-            "\n    ".join([f"this backend cannot run {program.name}:", *reasons]),
+            "\n    ".join([f"this backend cannot run {name}:", *reasons]),
             fix="choose another backend, or do without that",
         )

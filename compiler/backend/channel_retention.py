@@ -80,6 +80,12 @@ class ChannelRetention:
         return place, SentBlocks.of(self.sender.before(place))
 
     @property
+    def kept_from(self) -> int:
+        """The place of the first entry that is kept, or behind all that was sent."""
+        place, first = self.sent[0], self.reader.channel.first
+        return place if first is None else min(first, place)
+
+    @property
     def earliest(self) -> tuple[int, int]:
         """The first place that is kept, and the marker behind which everything lies there or later."""
         place, sent = self.sent

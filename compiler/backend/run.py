@@ -80,7 +80,7 @@ def run_program(
     ):
         set_apart(places.inputs, {"the checkpoint": root})
         locks.take(root, "the checkpoint")
-        backend.prepare(program, locks)
+        backend.prepare(program.width, locks)
         checkpoints = checkpoints_of(root, program, backend.log)
         refuse_finished(root, program, checkpoints, places.input_files, appended=options.appended)
         leaves = [leaf for plan in program.plans for leaf in plan.sources]

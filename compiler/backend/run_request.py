@@ -232,7 +232,7 @@ class RunRequest:
             from tracetypes.compiler.store.version import look
 
         _need_sources(self.program.sources, self.inputs)
-        refuse_unsupported(self.program, self.engine.unsupported(self.program, self.inputs))
+        refuse_unsupported(self.program.name, self.engine.unsupported(self.inputs))
         inputs = {
             name: one if isinstance(one, str) else in_program(one)
             for name, one in self.inputs.items()

@@ -20,7 +20,6 @@ from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import has_gil
 from tracetypes.compiler.local.prints import show_prints
 from tracetypes.compiler.local.segment import LocalSegment
-from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
@@ -51,7 +50,7 @@ class LocalBackend:
         """Those of the log."""
         return stage_states
 
-    def prepare(self, program: Program, locks: Locks) -> None:
+    def prepare(self, width: int, locks: Locks) -> None:
         """Before inputs are opened: their threads would have heaps of their own. And before threads work: with the first column
         that it converts, Arrow imports pandas, and without Python's lock two threads that do so at once never end."""
         limit_heaps()
@@ -91,7 +90,7 @@ class LocalEngine:
         return self.options.fuse
 
     @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+    def unsupported(inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run. Files have to lie on this machine, and one source may read standard input."""
         standard = [repr(name) for name, one in inputs.items() if connector_of(one).kind == "terminal"]
         return [

@@ -14,9 +14,9 @@ from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.backend.closing_clocks import closes_by_clock
 from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.registry import connector_of
-from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.spark.archive import find_archive
 from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
+from tracetypes.compiler.spark.channel_ends import ChannelEnds
 from tracetypes.compiler.spark.channels import ChannelReader, reader_of
 from tracetypes.compiler.spark.clock_files import ClockFiles
 from tracetypes.compiler.spark.input_interface import Input
@@ -53,9 +53,9 @@ class SparkBackend:
         """Those that Spark reads."""
         return partial(stage_states, self.spark)
 
-    def prepare(self, program: Program, locks: Locks) -> None:
+    def prepare(self, width: int, locks: Locks) -> None:
         """Configure the session."""
-        configure(self.spark, program.width)
+        configure(self.spark, width)
         locks.share(*java_lock(self.spark))
 
     def open(self, opening: Opening) -> Input:
@@ -72,8 +72,11 @@ class SparkBackend:
         store, log = opened.store, SparkLog(opened.store.path)
         if any(map(closes_by_clock, opened.plan.sources)):
             ClockFiles(store.path / "clock", store.run).begin(log)
-        ending = EndOfSources(opened.inputs, store, log, drain=opened.drain)
-        return RunningQuery(Query(opened, log, MicroBatches(self.spark, opened, log, ending))).begin()
+        ending = EndOfSources(opened.inputs, store, log, drain=opened.drain and not opened.follow)
+        ends = ChannelEnds(store.path / "ends", opened.receives, log) if opened.leaves else None
+        if ends is not None:
+            ends.begin()
+        return RunningQuery(Query(opened, log, MicroBatches(self.spark, opened, log, ending), ends=ends)).begin()
 
 
 @attrs.frozen
@@ -86,7 +89,7 @@ class SparkEngine:
     fuses = True
 
     @staticmethod
-    def unsupported(program: Program, inputs: Mapping[str, object]) -> Sequence[str]:
+    def unsupported(inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run, but Spark does not open every kind of input."""
         return [
             f"source {name!r} reads {connector_of(address).display_name}, which Spark cannot read"

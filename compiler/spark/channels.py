@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -24,7 +25,7 @@ from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows, iterator_of, no_collector
-from tracetypes.compiler.store.channel import Channel, Contents, entry_messages
+from tracetypes.compiler.store.channel import Channel, Contents, Entry, entry_messages
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
@@ -36,6 +37,8 @@ class ChannelReader(ABC):
     """Reads a channel."""
 
     channel: Channel
+    until: int | None = None
+    """The place of the first entry that is left out, if the channel ends for the query."""
 
     @abstractmethod
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
@@ -130,8 +133,11 @@ class ChannelTopic(DataSource):
 class ChannelScan(Task):
     """``mapInArrow`` of a channel: lines in, messages to the key groups out."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: ChannelLink, ids: list[int], contents: Contents) -> None:
-        self.plan, self.stage, self.link, self.ids, self.contents = plan, stage, link, ids, contents
+    def __init__(
+        self, plan: Plan, stage: Stage, link: ChannelLink, ids: list[int], contents: Contents, until: int | None
+    ) -> None:
+        self.plan, self.stage, self.link, self.ids = plan, stage, link, ids
+        self.contents, self.until = contents, until
 
     @cached_property
     def verifier(self) -> Verifier | None:
@@ -150,13 +156,20 @@ class ChannelScan(Task):
         """The messages of the lines of a task."""
         for batch in batches:
             for line in batch.column(0).to_pylist():
+                if self.until is not None and _place(self.contents.entry(line)) >= self.until:
+                    continue
                 kernel = ChannelKernel(self.stage, self.link, self.plan.key_groups, self.verifier)
                 yield from entry_messages(self.contents, line, kernel)
+
+
+def _place(entry: Entry) -> int:
+    """The epoch of the sender that an entry of a manifest is of."""
+    return manifest_number(Path(entry["file"])) if "file" in entry else int(entry["batch"])
 
 
 def channel_messages(
     spark: SparkSession, parcel: ShippedPlan, stage: Stage, link: ChannelLink, ids: list[int], reader: ChannelReader
 ) -> DataFrame:
     """The messages of a channel."""
-    scan = ChannelScan(parcel.plan, stage, link, ids, reader.channel.contents).packed(parcel)
+    scan = ChannelScan(parcel.plan, stage, link, ids, reader.channel.contents, reader.until).packed(parcel)
     return reader.lines(spark, parcel.plan.width).mapInArrow(scan, MESSAGES)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import attrs
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,15 +22,19 @@ from tracetypes.compiler.plan.one_by_one import decided_one_by_one
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.runtime.messages import NOWHERE, Difference, Message, Report, RetryEpoch
 from tracetypes.compiler.spark.batches import MicroBatches, tell
+from tracetypes.compiler.spark.channel_ends import ChannelEnds
 from tracetypes.compiler.spark.channels import ChannelReader
 from tracetypes.compiler.spark.clock_files import ClockFiles
+from tracetypes.compiler.spark.failures import translated
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.lowering import lower
+from tracetypes.compiler.spark.pools import fair_pool
+from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.wire.messages import encode
-from tracetypes.errors import RunError, from_text
+from tracetypes.errors import RunError
 
 __all__ = ["SLOW", "Query", "RunningQuery", "run_query"]
 
@@ -49,6 +52,10 @@ class Query:
     """Until when nobody looks for files again."""
     passed: Mapping[str, int] = attrs.field(init=False, factory=dict)
     """What the clocks of the sources have decided last."""
+    ends: ChannelEnds | None = None
+    """Where its channels end, if they may end for it alone."""
+    left: bool = attrs.field(init=False, default=False)
+    """Whether they have been ended."""
 
     def __attrs_post_init__(self) -> None:
         self.plan = self.opened.plan if self.opened.verify else attrs.evolve(self.opened.plan, verify_every=0)
@@ -62,7 +69,19 @@ class Query:
     @property
     def channels(self) -> dict[str, ChannelReader]:
         """The readers of its channels, by name."""
-        return {name: one.reader for name, one in self.opened.receives.items()}
+        return {name: one.reader for name, one in self.opened.receives.items()} if self.ends is None else self.ends.readers
+
+    @property
+    def goes_on(self) -> list[str]:
+        """The channels that end with their senders."""
+        ends = {} if self.ends is None else self.ends.places
+        return [name for name in self.opened.receives if name not in ends]
+
+    def leave(self, wait: Callable[[], bool]) -> None:
+        """End the channels whose senders go on. No query runs meanwhile. ``wait``: as of :meth:`ChannelEnds.write`."""
+        self.left = True
+        if self.ends is not None and not self.ends.places:
+            self.ends.write({leaf.name: leaf.silence for leaf in self.plan.channels}, wait)
 
     def trust(self, all_but: Collection[str]) -> None:
         """Run some operators in Python, and the others as traced."""
@@ -116,9 +135,35 @@ class RunningQuery(RunningSegment):
     def __init__(self, query: Query) -> None:
         super().__init__(query.opened)
         self.query = query
+        self._answering = threading.Thread()
 
     def _run(self) -> None:
-        run_query(self.query, self.control)
+        run_query(self.query, self.control, self._answer)
+
+    def _answer(self, running: StreamingQuery) -> None:
+        """See who waits for all that is there, and whether it is answered."""
+        asked = self._asked
+        if asked == self._answered_up_to or self._answering.is_alive():
+            return
+        query = self.query
+        query.rest = 0.0
+        query.look()
+        begun = query.log.begun
+
+        def body() -> None:
+            with suppress(PySparkException, Py4JError, ConnectionError):  # the query is over, and says why
+                running.processAllAvailable()
+                if running.isActive and not query.handler.failed:
+                    self._caught_up(asked)
+
+        self._answering = threading.Thread(target=body, daemon=True)
+        self._answering.start()
+        if not query.plan.sources:  # a micro-batch takes all entries that are there; where more and more come, that is enough
+            while self._answering.is_alive() and not self.control.stop.is_set():
+                self._answering.join(0.05)
+                if query.log.ended > begun:
+                    self._caught_up(asked)
+                    return
 
     @property
     def metrics(self) -> Batch | None:
@@ -131,15 +176,22 @@ SLOW = "Python worker failed to connect back"
 no setting for that; a query that begins anew has done nothing yet."""
 
 
-def run_query(query: Query, control: Control) -> None:
-    """Run a query until it is done, is stopped or fails. Then remove what was sent to the workers for it."""
+PAUSE: Final = 200
+"""Milliseconds between two looks of a query that shares its session with many others. With Spark's 10 an idle query takes a tenth
+of a core."""
+
+
+def run_query(query: Query, control: Control, meanwhile: Callable[[StreamingQuery], None] = lambda _: None) -> None:
+    """Run a query until it is done, is stopped or fails. Then remove what was sent to the workers for it. ``meanwhile``: is
+    called again and again while the query follows its inputs."""
     try:
-        _attempts(query, control)
+        with fair_pool(query.handler.spark):
+            _attempts(query, control, meanwhile)
     finally:
         query.parcel.close()
 
 
-def _attempts(query: Query, control: Control) -> None:
+def _attempts(query: Query, control: Control, also: Callable[[StreamingQuery], None]) -> None:
     stop = control.stop
     store, handler = query.store, query.handler
     spark = handler.spark
@@ -158,7 +210,7 @@ def _attempts(query: Query, control: Control) -> None:
         running = _start(query)
 
         def exhausted(running: StreamingQuery = running) -> None:
-            for one in query.opened.receives.values():
+            for one in [query.opened.receives[name] for name in query.goes_on]:
                 while running.isActive and not stop.is_set() and not one.complete.wait(0.1):
                     pass
             running.processAllAvailable()
@@ -169,10 +221,18 @@ def _attempts(query: Query, control: Control) -> None:
                 def meanwhile(running: StreamingQuery = running) -> None:
                     query.look()
                     query.pass_time(running)
+                    also(running)
 
                 _wait(running, stop, until=None, meanwhile=meanwhile, enough=control.drain)
                 if not control.drain.is_set():
                     return
+                if not query.left and query.ends is not None:
+                    running.stop()
+                    query.leave(lambda: stop.wait(0.05))
+                    following, newest = store.next
+                    number, pieces = following, pieces if following == number else {}
+                    tell(spark, number, newest, pieces)
+                    continue
                 query.rest = 0.0
                 query.look()
             _wait(running, stop, until=exhausted)
@@ -207,7 +267,7 @@ def _attempts(query: Query, control: Control) -> None:
                 continue
             news = again is not None and (again.one_by_one - clocked or not again.before.items() <= before.items())
             if again is None or not news:
-                raise _translated(error) from error
+                raise translated(error) from error
             query.decide(again.one_by_one - clocked)
             clocked |= again.one_by_one
             number, pieces = failed, {**before, **again.before}  # each stage asks for its own sources
@@ -236,7 +296,7 @@ def _rescale(query: Query) -> None:
         except (PySparkException, Py4JError) as error:
             if RetryEpoch.from_text(str(error)) is not None:
                 return  # it is taken again by the run, with as many tasks as before
-            raise query.handler.error or _translated(error) from error
+            raise query.handler.error or translated(error) from error
     store.rescales()
     try:
         log.repartition(spark, width)
@@ -271,19 +331,27 @@ def _check_answered(store: RunStore) -> None:
         )
 
 
+_STARTS: Final = threading.Lock()
+"""A query takes the settings that its session has when it starts; each has a width of its own."""
+
+
 def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     """``once``: one micro-batch only, that which was begun."""
     plan, store, handler = query.plan, query.store, query.handler
     query.log.forget()
+    spark = handler.spark
     try:
         control, delivery, clock = str(store.control), handler.output.delivery, store.path / "clock"
         inputs, channels = query.opened.inputs, query.channels
-        messages = lower(handler.spark, query.parcel, inputs, store.files, channels, control, delivery, str(clock))
+        messages = lower(spark, query.parcel, inputs, store.files, channels, control, delivery, str(clock))
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
-        return writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler).start()
+        writer = writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler)
+        with _STARTS:
+            configure(spark, plan.width, 10 if query.ends is None else PAUSE)
+            return writer.start()
     except (PySparkException, Py4JError) as error:
-        raise _translated(error) from error
+        raise translated(error) from error
 
 
 def _wait(
@@ -313,31 +381,3 @@ def _wait(
         meanwhile()
     if failed and not stop.is_set():
         raise failed[0]
-
-
-def _translated(error: Exception) -> Exception:
-    """Our own error, if one is inside what Spark reports."""
-    ours = from_text(str(error))
-    if ours is not None:
-        return ours
-    if isinstance(error, ConnectionError | Py4JNetworkError):
-        return RunError(
-            "TT214",
-            "Spark's Java process has ended",
-            fix="run again to go on; if memory was short, set TRACETYPES_DRIVER_MEMORY (now 4g unless set)",
-        )
-    lines = str(error).partition("=== Streaming Query ===")[0].splitlines()
-    missing = re.search(r"ModuleNotFoundError: (No module named '[^']+')", str(error))
-    if missing is not None:
-        return RunError(
-            "TT214",
-            f"a Python worker cannot run the flow: {missing[1]}",
-            fix="install the module where the executors run, or send it to them: see docs/cluster.md",
-        )
-    first = next((line for line in lines if line.strip()), type(error).__name__)
-    first = first.partition(" An exception was raised by the Python Proxy")[0]
-    causes = [
-        line.strip() for line in lines if line != first and re.match(r"(Caused by: )?[A-Za-z_][\w.$]*(: .*)?$", line)
-    ]
-    text = "\n    ".join([first, *list(dict.fromkeys(causes))[-3:]])
-    return RunError("TT214", f"Spark stopped the query: {text}", fix="see the cause above; run again to go on")

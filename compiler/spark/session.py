@@ -74,6 +74,7 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
             "spark.driver.memory": os.environ.get("TRACETYPES_DRIVER_MEMORY", "4g"),
             "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile=file:{quiet} {archive.options()}".rstrip(),
             "spark.python.worker.reuse": "true",
+            "spark.scheduler.mode": "FAIR",
             # Spark's driver-side worker for transformWithState cannot read functions that are sent as broadcasts.
             "spark.broadcast.UDFCompressionThreshold": "1g",
             "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
@@ -119,12 +120,14 @@ def _sockets(master: str, scratch: Path) -> dict[str, str]:
     }
 
 
-def configure(spark: SparkSession, parallelism: int) -> None:
-    """Set what a query takes from its session when it starts."""
+def configure(spark: SparkSession, parallelism: int, pause: int = 10) -> None:
+    """Set what a query takes from its session when it starts. ``pause``: milliseconds between two looks of an idle query at its
+    sources; those by default are Spark's."""
     for name, value in _RUNTIME.items():
         spark.conf.set(name, value)
     spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
     spark.conf.set("spark.sql.files.minPartitionNum", str(parallelism))
+    spark.conf.set("spark.sql.streaming.pollingDelay", str(pause))
 
 
 def groups_to_ids(key_groups: int) -> list[int]:

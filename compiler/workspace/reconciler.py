@@ -274,15 +274,16 @@ class Reconciler:
     def _beginning(self, start: Start, decision: Decision, begins: dict[str, tuple[int, int]]) -> int:
         """The marker behind which a flow begins. ``begins``: of each channel that runs and that it reads, the place from which on
         it is kept for it, and the marker behind which everything lies there or later. Each is found once, and the channel is
-        pinned meanwhile."""
+        pinned meanwhile. All that is there is kept until the flow has read it: Spark lists it all, and leaves out what is not
+        behind the marker only when it reads it."""
         taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
         for name in sorted(taps - begins.keys()):
             channel = self.host.channel(name)
             if channel.sender is None:
                 self._refuse_reader(name)
             channel.pin(_NEW, 0)
-            place, sent = channel.sent
-            begins[name] = (place, sent.behind) if start == "now" else channel.earliest
+            _, sent = channel.sent
+            begins[name] = channel.kept_from, sent.behind if start == "now" else channel.earliest[1]
         behind = max((begins[name][1] for name in taps), default=BEGINNING)
         if isinstance(start, int):
             if start < behind:

@@ -33,7 +33,8 @@ import attrs
 from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.identity.identities import Digest, identities
-from tracetypes.compiler.backend.compilation import check_once
+from tracetypes.compiler.backend.backend import Engine, refuse_unsupported
+from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.connectors.registry import connector_of
@@ -59,7 +60,7 @@ PAUSE: Final = 0.25
 SELDOM: Final = 2.0
 """Seconds between two looks at what channels keep, and at late and rejected rows."""
 
-BACKENDS: Final = ("local",)
+BACKENDS: Final = ("local", "spark")
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +136,7 @@ class Workspace:
         self,
         path: str | os.PathLike[str],
         *,
-        backend: Literal["local"] = "local",
+        backend: Literal["local", "spark"] = "local",
         floor: int = 256 << 20,
         most_kept: int = 4 << 30,
         longest_kept: dt.timedelta = dt.timedelta(days=2),
@@ -162,9 +163,9 @@ class Workspace:
             locks.take(self.path, "the workspace")
             database = WorkspaceDatabase(self.path / "workspace.db", backend)
             stack.callback(database.close)
-            engine = LocalEngine()
-            running = stack.enter_context(engine.started(1, print))
-            self._engine = engine
+            self._engine = engine = _engine(backend)
+            running = stack.enter_context(engine.started(1 if backend == "local" else os.cpu_count() or 1, print))
+            running.prepare(1, locks)
             self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
             self._stopped = StoppedFlows(self.path)
             self._reconciler.restore()
@@ -395,6 +396,7 @@ class Workspace:
         read, written = _addresses("source", inputs), _addresses("sink", outputs)
         _need_all("source", {one.name for one in checked.graph.sources}, read, "inputs")
         _need_all("sink", {one.name for one in checked.graph.sinks}, written, "outputs")
+        refuse_unsupported(name, self._engine.unsupported(read))
         _refuse_overlaps(read, written, self.path)
         how = {source: f"{address} {order.get(source, 'modified')}" for source, address in read.items()}
         found = identities(checked, inputs=how, outputs=written)
@@ -489,6 +491,15 @@ def _stopped_view(name: str, why: str) -> FlowView:
         rejects={},
         notes=(),
     )
+
+
+def _engine(backend: str) -> Engine:
+    if backend == "local":
+        return LocalEngine()
+    with extras():
+        from tracetypes.compiler.spark.backend import SparkEngine
+
+    return SparkEngine()
 
 
 def _need_name(name: Any) -> None:

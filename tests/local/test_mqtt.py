@@ -17,7 +17,6 @@ import tracetypes
 from tests.local.test_streams import COUNTS, Click, Crash, clicks, totals
 from tests.local.test_types_and_formats import POSITIONS, all_kinds, differences, flow_of, moved
 from tracetypes import RunError, UsageError
-from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.spark.backend import SparkEngine
@@ -169,5 +168,5 @@ def test_what_is_refused(tmp_path: Path) -> None:
             started(text, tmp_path / "out").wait(20)
     with pytest.raises(RunError, match=r"TT208.*cannot be read: Connection refused"):
         started(f"mqtt://127.0.0.1:{port}/a?client=x", tmp_path / "out").wait(20)
-    said = SparkEngine.unsupported(compile_program(clicks()), {"clicks": "mqtt://h/a?client=x"})
+    said = SparkEngine.unsupported({"clicks": "mqtt://h/a?client=x"})
     assert list(said) == ["source 'clicks' reads an MQTT broker, which Spark cannot read"]

@@ -538,15 +538,14 @@ def test_addresses() -> None:
 
 
 def test_spark_refuses_them_by_name() -> None:
-    program = compile_program(clicks())
-    said = SparkEngine.unsupported(program, {"clicks": "tcp://127.0.0.1:1"})
+    said = SparkEngine.unsupported({"clicks": "tcp://127.0.0.1:1"})
     assert list(said) == ["source 'clicks' reads a socket, which Spark cannot read"]
-    said = SparkEngine.unsupported(program, {"clicks": TABLE})
+    said = SparkEngine.unsupported({"clicks": TABLE})
     assert list(said) == ["source 'clicks' reads Arrow data, which Spark cannot read"]
-    assert not SparkEngine.unsupported(program, {"clicks": generated(1)})
-    said = SparkEngine.unsupported(program, {"clicks": "-"})
+    assert not SparkEngine.unsupported({"clicks": generated(1)})
+    said = SparkEngine.unsupported({"clicks": "-"})
     assert list(said) == ["source 'clicks' reads standard input, which Spark cannot read"]
-    assert LocalEngine.unsupported(program, {"clicks": "-", "other": "-"}) == [
+    assert LocalEngine.unsupported({"clicks": "-", "other": "-"}) == [
         "sources 'clicks' and 'other' read the same standard input"
     ]
 
