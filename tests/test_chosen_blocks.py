@@ -334,8 +334,8 @@ def test_a_window_without_the_item_that_it_needs(name: str, columns: Counter[str
     assert columns["windows"]
 
 
-def test_windows_that_overlap_are_no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_that_overlap_by_very_many_blocks_are_no_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     flow = Dataflow("sliding")
     source: Stream[Any] = flow.source("in", U[str, Reading], key=lambda r: r.key, markers=every(seconds=5, time=lambda r: r.ts))
-    flow.sink("out", source.through(ts.sliding(ts.last(lambda r: r.n), size=10, slide=5)))
+    flow.sink("out", source.through(ts.sliding(ts.last(lambda r: r.n), size=325, slide=5)))
     assert closing_of(plan(check(flow)).stages[-1]) is None

@@ -353,7 +353,7 @@ def keeps(aggregate: str, use: str) -> bool:
 
 def ends(aggregate: str, use: str) -> bool:
     """Are its blocks answered over columns, from their items alone?"""
-    return use == "aggregate" and aggregate in IN_PYTHON and not aggregate.startswith("both")
+    return use in ("aggregate", "joined blocks", "sliding, ends") and aggregate in IN_PYTHON and not aggregate.startswith("both")
 
 
 @functools.cache
