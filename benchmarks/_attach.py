@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import resource
 import statistics
@@ -178,6 +177,3 @@ def _p(seconds: list[float], percent: int) -> float:
     if len(seconds) < 2:
         return seconds[0] if seconds else 0.0
     return statistics.quantiles(seconds, n=100, method="inclusive")[percent - 1]
-
-
-os.environ.setdefault("TRACETYPES_BACKEND", "local")
