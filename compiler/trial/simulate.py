@@ -234,7 +234,7 @@ def _run(
             _step(plan, sliced, come, number, dict(states), lost, verifiers, chance, drained=False)
         channel_steps.append(_step(plan, sliced, come, number, states, collector, verifiers, chance, drained=False))
     plan = collector.plan = _followed_by(plan, left[0], states) if left else plan
-    if drain:
+    if drain and plan.sources:  # one that reads channels alone has got its end from them
         channel_steps.append(_step(plan, {}, {}, 10**6, states, collector, verifiers, chance, drained=True))
     return collector.answer(plan.region.stream), channel_steps
 

@@ -8,15 +8,15 @@
 So each stream that costs something is in a channel, and another flow may read it at any time: nobody who runs already is planned
 anew. A cheap operator is part of each segment that reads it (:mod:`.cheap_operators`).
 
-The plan of a segment follows from the operator and from what is above it, never from its readers. A flow may leave or come, and
-the plan stays. Readers need silence behind the end of a stream (:mod:`tracetypes.silence`); as nobody knows which readers will
-come, a segment passes on as much as any of them could need.
+The plan of a segment follows from the flow that started it, never from flows that come later: they come and leave, and the plan
+stays. Behind the end of a stream there is the silence (:mod:`tracetypes.silence`) that the readers in that flow need. More would
+be markers of a merged stream, and less would leave out what they still emit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from functools import cached_property
 
 import attrs
 
@@ -31,12 +31,9 @@ from tracetypes.compiler.workspace.running import Instance, Operator
 from tracetypes.edges import EdgeType
 from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import Gate, Graph, Node, Receive, Sink, Source, title
+from tracetypes.silence import NOTHING, needs, periods_in, unrolled
 
 __all__ = ["Launched", "OperatorSegment", "Reading", "name_of", "operator_segment"]
-
-LONGEST: Final = 100 * 366 * 86_400_000_000
-"""Microseconds of silence behind the end of a stream: more than any operator lingers."""
-
 
 @attrs.frozen
 class Reading:
@@ -48,19 +45,27 @@ class Reading:
     tap: Instance
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, slots=False)
 class OperatorSegment:
     """What runs for an operator. ``name``: of its channel and its directory; ``title``: for people. ``root``: the operator.
-    ``members``: it, and the cheap operators in front of it. ``readings``: what it reads through channels. ``sends``: whether it
-    feeds a channel, and is no sink."""
+    ``segment``: its part of the graph. ``members``: it, and the cheap operators in front of it. ``readings``: what it reads
+    through channels. ``sends``: whether it feeds a channel, and is no sink; ``gated``: whether a gate is in front of it."""
 
     name: str
     title: str
     sends: bool
+    gated: bool
     root: Instance
-    plan: Plan
     members: tuple[Instance, ...]
     readings: tuple[Reading, ...]
+    segment: Segment
+    _launched: Launched = attrs.field(alias="launched")
+    _id: int = attrs.field(alias="id")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Its plan, which takes some milliseconds to make."""
+        return _plan(self._launched, self.segment, self._id)
 
     @property
     def upstream(self) -> tuple[Instance, ...]:
@@ -141,8 +146,11 @@ def operator_segment(
         name=name,
         title=title(node),
         sends=sends is not None,
+        gated=segment.gate is not None,
         root=root.instance,
-        plan=_plan(launched, segment, root.id),
+        segment=segment,
+        launched=launched,
+        id=root.id,
         members=tuple(members),
         readings=tuple(readings),
     )
@@ -166,7 +174,8 @@ def _plan(launched: Launched, segment: Segment, root: int) -> Plan:
             case _:
                 pass
         pending.extend(node.inputs)
-    silence = {period: LONGEST // period for period in periods}
+    steps = unrolled(launched.checked.graph)
+    silence = needs(steps, periods_in(steps)).out.get(root, NOTHING)
     return plan_of(
         compile_graph(segment.ungated, parallelism=launched.parallelism, key_groups=launched.key_groups),
         parallelism=launched.parallelism,

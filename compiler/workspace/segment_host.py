@@ -78,7 +78,7 @@ class SegmentHost:
         name = segment.name
         if segment.sends and name not in self.channels:
             path = self.folder / "channels" / name
-            channel = FileChannel(name, path) if segment.plan.gate is None else GateChannel(name, path)
+            channel = GateChannel(name, path) if segment.gated else FileChannel(name, path)
             self.channels[name] = ChannelRetention(self.backend.channel_reader(channel))
 
     def close_channel(self, segment: OperatorSegment) -> None:
