@@ -14,21 +14,31 @@ __all__ = ["Bell", "Control"]
 
 
 class Bell:
-    """Wakes a thread that waits. It may be rung in a signal handler while this thread is anywhere in :meth:`wait`: a lock would
-    not allow that, and an event has one."""
+    """Wakes the threads that wait. It may be rung in a signal handler while this thread is anywhere in :meth:`wait`: a lock would
+    not allow that, and an event has one. Each thread has a queue of its own, because a wait for a queue that others take from
+    may last for ever, whatever its timeout (CPython 3.11 to 3.13)."""
 
     def __init__(self) -> None:
-        self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._waiting: list[queue.SimpleQueue[None]] = []
+        self._is_rung = False
 
     def ring(self) -> None:
-        """Let who waits go on; if nobody waits, the next one does not."""
-        if self._rung.empty():
-            self._rung.put(None)
+        """Let all who wait go on; if nobody waits, the next one does not."""
+        self._is_rung = True
+        for one in tuple(self._waiting):
+            one.put(None)
 
     def wait(self, seconds: float) -> None:
         """Wait until it is rung, for at most some seconds."""
-        with suppress(queue.Empty):
-            self._rung.get(timeout=seconds)
+        mine: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._waiting.append(mine)
+        try:
+            if not self._is_rung:
+                with suppress(queue.Empty):
+                    mine.get(timeout=seconds)
+        finally:
+            self._waiting.remove(mine)
+        self._is_rung = False
 
 
 class _Request(threading.Event):

@@ -119,7 +119,8 @@ class Supervisor:
             raise next(iter(self.failures.values()))
 
     def look(self, seconds: float | None = None) -> bool:
-        """See which segments are over. If none is, wait for news, for at most some seconds. Returns whether any segment ran."""
+        """See which segments are over. If none is, wait for news, for at most some seconds; 0 leaves the news to others. Returns
+        whether any segment ran."""
         left = [one for one in list(self._watched.values()) if not one.over]
         if self.control.stop.is_set():
             self.stop_all()
@@ -131,7 +132,7 @@ class Supervisor:
                     one.over = True
                     if one.running.failure is not None:
                         self._failed(one.name, one.running.failure)
-        if left and not any(one.over for one in left):
+        if left and seconds != 0 and not any(one.over for one in left):
             self.control.news.wait(PAUSE if seconds is None else seconds)
         return bool(left)
 
