@@ -199,6 +199,9 @@ class KMeans(OpKeyedUnordered[K, V, K, Cluster, tuple[Bag, ...], Bag]):
     def tumbles(self) -> tuple[int, int] | None:
         return None if self.period is None else (self.panes * self.period, 0)
 
+    def _meaning_of_states(self) -> str:
+        return "points of whole windows" if self.panes > 1 and self.tumbles() is not None else ""
+
     def on_marker(self, new_state: tuple[Bag, ...], key: K, marker: Marker, emit: Emit[K, Cluster]) -> None:
         if self.period is not None and marker.micros % (self.panes * self.period):
             return

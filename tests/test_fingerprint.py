@@ -58,6 +58,8 @@ from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
 from tracetypes.gates import sequence
 from tracetypes.markers import EventTime, InBand, Markers
 from tracetypes.nodes import Apply, Gate, Merge, Node, Receive, Sink, Sort, Source
+from tracetypes.stdlib import kmeans
+from tracetypes.stdlib.clusters import KMeans
 
 
 @attrs.frozen
@@ -319,6 +321,20 @@ def test_whether_idle_keys_are_forgotten_may_change() -> None:
         assert prints(before).refused(prints(after)) == []
     told = "stage 0, step 0 (Count), idle keys: was nothing, is are forgotten"
     assert told in prints(PLAIN).changed(prints(forgetful))
+
+
+def test_states_of_several_blocks_that_mean_whole_windows_now_may_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier version kept the points of the last blocks. Taken for the points of a window they would be left out."""
+
+    def made() -> Fingerprint:
+        flow = Dataflow("clusters")
+        items = flow.source("in", U[str, float], markers=every(seconds=5, time=lambda value: int(value)))
+        flow.sink("out", items.through(kmeans(lambda value: (value,), k=2, panes=2, period=5)))
+        return fingerprint(plan(check(flow)))
+
+    now = made()
+    monkeypatch.setattr(KMeans, "_meaning_of_states", lambda self: "")
+    assert made().refused(now) == ["stage 0, step 0 (KMeans), states: was nothing, is points of whole windows"]
 
 
 def test_key_groups_may_not_change_and_the_parallelism_may() -> None:

@@ -231,6 +231,11 @@ class OpKeyedUnordered(_Keyed, Generic[K, V, L, W, S, A]):
         same. A law tests it."""
         return ()
 
+    def _meaning_of_states(self) -> str:
+        """Of an operator of the standard library whose states mean something else than those of an earlier version: what they
+        mean. A checkpoint with the others does not go on."""
+        return ""
+
     def _whole_block(self) -> WholeBlock[V] | None:
         """What an operator of the standard library emits of a block, where columns can compute that; None for all others."""
         return None

@@ -412,6 +412,8 @@ class _Describer:
             *_, state, agg = type_arguments(op, OpKeyedUnordered)
             types = {"state": (state, op.initial_state), "aggregate": (agg, op.identity)}
             self.kept[f"{label}, keys without items"] = "are skipped" if op.skips_untouched else "are visited"
+            if meaning := op._meaning_of_states():
+                self.kept[f"{label}, states"] = meaning
         elif isinstance(op, OpKeyedOrdered):
             types = {"state": (type_arguments(op, OpKeyedOrdered)[-1], op.initial_state)}
         if isinstance(op, OpKeyedOrdered | OpKeyedUnordered) and op.forgets_idle:
