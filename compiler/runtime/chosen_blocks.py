@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.analysis.summaries import Closing, TracedPart
-from tracetypes.compiler.columns.arrow import from_array
-from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import Emissions, run
@@ -22,14 +20,13 @@ from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow, fit, fit_key
-from tracetypes.compiler.runtime.messages import NOWHERE, Items
-from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, Placing, occupied_blocks
-from tracetypes.compiler.runtime.open_tables import Tables
+from tracetypes.compiler.runtime.messages import Items
+from tracetypes.compiler.runtime.open_blocks import Arrived, Placing
+from tracetypes.compiler.runtime.open_tables import FoldedTables, Tables
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.summaries import bucket_count, elements_of, needed_rows, results_of
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.marker_runs import MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.records import INT_MAX, Integer
 from tracetypes.summaries import Clustering, Listing
@@ -85,7 +82,7 @@ class WholeBlocks:
 
 
 @final
-class ChosenBlocks(FoldedBlocks):
+class ChosenBlocks(FoldedTables):
     """Holds items of open blocks as tables, where many come at once; otherwise aggregates by key, as objects. Items that are not
     needed any more are dropped while a block is open: what it holds does not grow with the time that it is open."""
 
@@ -123,31 +120,13 @@ class ChosenBlocks(FoldedBlocks):
                 at = pa.array(rows)
                 table = table[0][rows], table[1].take(at), table[2].take(at)
             elif not self.blocks.grows and 2 * bucket_count(parts, flow, table[0]) < flow.count:
-                self._to_aggregates(table)
+                self.hold_objects(table)
                 return
         self.state.tables.append(table)
-
-    def _to_aggregates(self, table: tuple[Any, Any, Any]) -> None:
-        ends, keys, values = table
-        batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
-        self.hold(0, NOWHERE, batch)
 
     def _flow(self, table: tuple[Any, Any, Any]) -> KeyedFlow:
         ends, keys, values = table
         return KeyedFlow.of(from_arrow(self.takes.key, keys), from_arrow(self.takes.value, values), len(ends))
-
-    def join(self, pending: int, marker: int) -> None:
-        """The marker of a block that is held under ``pending`` has come."""
-        self.tables.join(pending, marker)
-        super().join(pending, marker)
-
-    def last(self) -> int:
-        """The end of the last block in which there may be something."""
-        return max(self.tables.last(), super().last())
-
-    def occupied(self, coming: Coming) -> MarkerRuns:
-        """The ends of the blocks of some markers in which there may be something."""
-        return super().occupied(coming) | occupied_blocks(self.tables.ends, coming.markers[-1])
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""
@@ -158,5 +137,5 @@ class ChosenBlocks(FoldedBlocks):
         if not any(end <= last for end in self.state.open_blocks):
             with suppress(Undefined):  # then the operator tells them apart
                 return self.blocks.flows(self._flow(table), table[0])
-        self._to_aggregates(table)
+        self.hold_objects(table)
         return super().close(coming)

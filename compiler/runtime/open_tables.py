@@ -25,9 +25,10 @@ from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, Order
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import Inputs, KeyedFlow
 from tracetypes.compiler.runtime.frontier import NEVER
-from tracetypes.compiler.runtime.messages import Items, Piece
+from tracetypes.compiler.runtime.messages import NOWHERE, Items, Piece
 from tracetypes.compiler.runtime.open_blocks import (
     Arrived,
+    FoldedBlocks,
     OpenBlocks,
     Placing,
     occupied_blocks,
@@ -39,7 +40,7 @@ from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import OneOf, Schema
 from tracetypes.trace import StreamType
 
-__all__ = ["Place", "SortedBlocks", "TableBlocks", "Tables"]
+__all__ = ["FoldedTables", "Place", "SortedBlocks", "TableBlocks", "Tables"]
 
 
 @final
@@ -257,3 +258,28 @@ class SortedBlocks(TableBlocks):
             return self.sorter.rows_of_columns([blocks, codes], self.place.of(self.takes.value, values, len(codes)), values)
         except Undefined:
             return None
+
+
+class FoldedTables(FoldedBlocks):
+    """Holds items of open blocks as tables, or aggregates by key as objects. ``tables``: of a subclass."""
+
+    tables: Tables
+
+    def join(self, pending: int, marker: int) -> None:
+        """The marker of a block that is held under ``pending`` has come."""
+        self.tables.join(pending, marker)
+        super().join(pending, marker)
+
+    def last(self) -> int:
+        """The end of the last block in which there may be something."""
+        return max(self.tables.last(), super().last())
+
+    def occupied(self, coming: Coming) -> MarkerRuns:
+        """The ends of the blocks of some markers in which there may be something."""
+        return super().occupied(coming) | occupied_blocks(self.tables.ends, coming.markers[-1])
+
+    def hold_objects(self, table: tuple[Any, Any, Any]) -> None:
+        """Hold the items of a table as objects. ``table``: the ends of their blocks (int64), their keys and values."""
+        ends, keys, values = table
+        batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
+        FoldedBlocks.hold(self, 0, NOWHERE, batch)

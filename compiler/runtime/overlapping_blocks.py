@@ -14,7 +14,6 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.columns.coded_arrays import concat_arrays
 from tracetypes.compiler.columns.column import Columns, take, take_coded, taken_later
@@ -29,9 +28,9 @@ from tracetypes.compiler.runtime.column_states import ColumnState
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.held_items import HeldItems, HeldSide
-from tracetypes.compiler.runtime.messages import NOWHERE, Items, Piece
-from tracetypes.compiler.runtime.open_blocks import Arrived, FoldedBlocks, Placing, occupied_blocks
-from tracetypes.compiler.runtime.open_tables import Tables
+from tracetypes.compiler.runtime.messages import Items, Piece
+from tracetypes.compiler.runtime.open_blocks import Arrived, Placing
+from tracetypes.compiler.runtime.open_tables import FoldedTables, Tables
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import StageState
@@ -154,7 +153,7 @@ def _counts(rows: Rows, ends: Any, reach: int) -> tuple[Any, Any]:
 
 
 @final
-class OverlappingBlocks(FoldedBlocks):
+class OverlappingBlocks(FoldedTables):
     """Holds items of open blocks as tables, and beside them the items of the last blocks. Aggregates do not become items again.
     So it begins with columns, and where there are aggregates it goes on with objects until no key has one."""
 
@@ -199,22 +198,8 @@ class OverlappingBlocks(FoldedBlocks):
         tables, self.state.tables = self.state.tables, []
         if isinstance(held := self.state.operators[0], HeldItems):
             self._held_to_objects(held, plain=plain)
-        for ends, keys, values in tables:
-            batch = Batch(from_array(self.takes.key, keys), from_array(self.takes.value, values), ends.tolist())
-            super().hold(0, NOWHERE, batch)
-
-    def join(self, pending: int, marker: int) -> None:
-        """The marker of a block that is held under ``pending`` has come."""
-        self.tables.join(pending, marker)
-        super().join(pending, marker)
-
-    def last(self) -> int:
-        """The end of the last block in which there may be something."""
-        return max(self.tables.last(), super().last())
-
-    def occupied(self, coming: Coming) -> MarkerRuns:
-        """The ends of the blocks of some markers in which there may be something."""
-        return super().occupied(coming) | occupied_blocks(self.tables.ends, coming.markers[-1])
+        for table in tables:
+            self.hold_objects(table)
 
     def close(self, coming: Coming) -> Due:
         """The blocks of some markers; they are held no longer."""

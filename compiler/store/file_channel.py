@@ -203,8 +203,8 @@ class ChannelOutput(Output):
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
-        self._empty: int | None = None
-        """The last micro-batch, if it had no rows."""
+        self._last: tuple[int, tuple[int, int] | None] | None = None
+        """The last micro-batch that was sent here, and its blocks."""
         self.delivery: Staging = Staging(AsSent(), Parquet(), str(self.staged))
 
     def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
@@ -220,7 +220,7 @@ class ChannelOutput(Output):
                 move(file, to)
                 lines.append(row_entry(to, checksum_of_file(to)))
                 ends += ends_in(to)
-            self._empty = None if ends else batch
+            self._last = batch, (min(ends), max(ends)) if ends else None
             if ends:
                 lines[0]["blocks"] = [min(ends), max(ends)]
             if len(lines) > 1 or lines[0]["markers"] or lines[0]["complete"]:
@@ -231,7 +231,10 @@ class ChannelOutput(Output):
 
     def blocks(self, batch: int) -> tuple[int, int] | None:
         """As the manifest says."""
-        if self._empty == batch or not (manifest := self.channel.manifests / f"{batch:08d}.jsonl").exists():
+        if self._last is not None and self._last[0] == batch:
+            return self._last[1]
+        manifest = self.channel.manifests / f"{batch:08d}.jsonl"
+        if not manifest.exists():
             return None
         least, most = self.channel.contents.entry(entries_of(manifest, self.side_outputs.run)[0]).get("blocks", (None, None))
         return None if least is None else (least, most)

@@ -19,12 +19,12 @@ BEGINNING = -(1 << 62)
 
 @attrs.frozen
 class SentBlocks:
-    """``first`` and ``last``: the ends of the first and of the last block that has had a row; ``closed``: the last marker;
+    """``first`` and ``last``: the ends of the first and of the last block that has had a row; ``marker``: the last marker;
     ``period``: of the markers, where rows may be ahead of them. All in microseconds, and None where there is none."""
 
     first: int | None = None
     last: int | None = None
-    closed: int | None = None
+    marker: int | None = None
     period: int | None = None
 
     @classmethod
@@ -35,23 +35,23 @@ class SentBlocks:
     @property
     def plain(self) -> list[int | None]:
         """For a commit record."""
-        return [self.first, self.last, self.closed, self.period]
+        return [self.first, self.last, self.marker, self.period]
 
     def later(self, blocks: tuple[int, int] | None, marker: int | None) -> Self:
         """Behind one more epoch. ``blocks``: of rows that may be ahead of the markers; ``marker``: the last of the epoch."""
-        first, last, closed = self.first, self.last, self.closed
+        first, last = self.first, self.last
         if blocks is not None:
             first = blocks[0] if first is None else min(first, blocks[0])
             last = blocks[1] if last is None else max(last, blocks[1])
-        return attrs.evolve(self, first=first, last=last, closed=closed if marker is None else marker)
+        return attrs.evolve(self, first=first, last=last, marker=self.marker if marker is None else marker)
 
     @property
     def open(self) -> range:
         """The markers of the blocks that are not closed yet, empty ones among them."""
-        if self.last is None or self.first is None or (self.closed is not None and self.last <= self.closed):
+        if self.last is None or self.first is None or (self.marker is not None and self.last <= self.marker):
             return range(0)
         step = self.period or 1
-        start = self.first if self.closed is None else self.closed + step
+        start = self.first if self.marker is None else self.marker + step
         return range(start if self.period else self.last, self.last + 1, step)
 
     def ending(self, need: Need) -> Entry:
@@ -69,4 +69,4 @@ class SentBlocks:
     @property
     def behind(self) -> int:
         """The first marker behind every block that has had a row."""
-        return max([BEGINNING, *(one for one in (self.last, self.closed) if one is not None)])
+        return max([BEGINNING, *(one for one in (self.last, self.marker) if one is not None)])

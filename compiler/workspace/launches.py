@@ -86,10 +86,10 @@ class Launches:
             raise damaged(path, error, LOST) from error
         return Launch(**loads(data))
 
-    def forget_others(self, needed: Collection[int]) -> None:
+    def forget_others(self, numbers: Collection[int]) -> None:
         """Remove the launches that nobody needs, and what a kill has left of one."""
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            if not path.name.isdecimal() or int(path.name) not in needed:
+            if not path.name.isdecimal() or int(path.name) not in numbers:
                 path.unlink()
 
     def _path(self, number: int) -> Path:
@@ -105,9 +105,9 @@ def sources_of_launch(launch: Launch) -> Sources | None:
     files: dict[str, Path] = {}
     versions: dict[str, str] = {}
     for module, root in sorted(_own_modules(names.modules, code)):
-        found = sources_of(module, root)
-        files |= found.files
-        versions |= found.versions
+        sources = sources_of(module, root)
+        files |= sources.files
+        versions |= sources.versions
     return Sources(files=files, versions=versions) if files else None
 
 

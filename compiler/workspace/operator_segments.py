@@ -110,11 +110,11 @@ def operator_segment(
 
     def inputs_of(operator: Operator) -> list[tuple[int, Instance]]:
         """The numbers of the nodes that an operator reads, each with the operator that computes it."""
-        left = list(operator.inputs)
+        inputs = list(operator.inputs)
         pairs: list[tuple[int, Instance]] = []
         for id in by_id[operator.id].inputs:
-            instance = next(one for one in left if one.cls == launched.classes[id])
-            left.remove(instance)
+            instance = next(one for one in inputs if one.cls == launched.classes[id])
+            inputs.remove(instance)
             pairs.append((id, instance))
         return pairs
 

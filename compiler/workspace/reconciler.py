@@ -43,7 +43,7 @@ from tracetypes.compiler.workspace.operator_segments import (
 )
 from tracetypes.compiler.workspace.restarts import Backoff, State
 from tracetypes.compiler.workspace.running import Decision, Instance, Operator, Running
-from tracetypes.compiler.workspace.segment_host import SegmentHost
+from tracetypes.compiler.workspace.segment_host import SHORT, SegmentHost
 from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError
 from tracetypes.nodes import title
@@ -99,15 +99,15 @@ class Reconciler:
     def restore(self) -> None:
         """Start what shall run, and remove everything else."""
         self.running, self.markers = self.database.running(), self.database.markers()
-        needed = {one.launch for one in self.running.operators.values()}
-        self.launches.forget_others(needed)
+        launches = {one.launch for one in self.running.operators.values()}
+        self.launches.forget_others(launches)
         for name, one in self.database.submissions().items():
             if one.code:
                 copy = self.copies.of(one.code)
                 refuse_imported(name, copy)
                 _import_from(copy.root)
                 self.changes[name] = copy.changes
-        for number in sorted(needed):
+        for number in sorted(launches):
             self._launched[number] = self._of(self.launches.of(number))
         segments = [self._segment(one) for one in self._in_order(self.running.operators.values())]
         for segment in segments:
@@ -236,18 +236,18 @@ class Reconciler:
 
     def _carry_out(self, decision: Decision) -> None:
         """Write a decision that starts nothing, and stop what it stops."""
-        gone = [name_of(one) for one in decision.stop]
+        names = [name_of(one) for one in decision.stop]
         self.database.write(decision)
         self.running.apply(decision)
-        for at in [at for at in self.markers if f"{at[0]}-{at[1]}" in gone]:
+        for at in [at for at in self.markers if f"{at[0]}-{at[1]}" in names]:
             del self.markers[at]
-        for name in gone:  # readers first
+        for name in names:  # readers first
             if name in self.host.segments:
                 self.host.end(name)
-        needed = {one.launch for one in self.running.operators.values()}
-        for number in [one for one in self._launched if one not in needed]:
+        launches = {one.launch for one in self.running.operators.values()}
+        for number in [one for one in self._launched if one not in launches]:
             del self._launched[number]
-        self.launches.forget_others(needed)
+        self.launches.forget_others(launches)
         self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
 
     def _codes(self) -> dict[str, CodeCopy]:
@@ -310,7 +310,7 @@ class Reconciler:
         """Two flows do not write one output, unless it is the same stream."""
         fresh = {one.instance for one in decision.start}
         (flow,) = decision.joins
-        written = {
+        writers = {
             each.outputs[node.name]: each.flow
             for number, (each, launched) in self._launched.items()
             for node in launched.checked.graph.sinks
@@ -319,10 +319,10 @@ class Reconciler:
         for id, instance in flow.sinks:
             sink = next(one for one in launch.checked.graph.sinks if one.id == id)
             address = launch.outputs[sink.name]
-            if instance in fresh and address in written and address != "noop:":
+            if instance in fresh and address in writers and address != "noop:":
                 raise UsageError(
                     "TT402",
-                    f"the output of sink {sink.name!r}, {address}, is written by flow {written[address]!r}",
+                    f"the output of sink {sink.name!r}, {address}, is written by flow {writers[address]!r}",
                     fix="give a directory of its own",
                 )
 
@@ -337,8 +337,7 @@ class Reconciler:
             while self.host.states().get(name) is State.RUNNING:
                 if until is not None and time.monotonic() > until:
                     raise TimeoutError(f"the drain of {self.title(operator.instance)} is not over")
-                self.host.look()
-                time.sleep(0.002)
+                self.host.look(SHORT)
 
     # ------------------------------------------------------------------------------------------------------ segments
 
@@ -366,13 +365,13 @@ class Reconciler:
 
     def _in_order(self, operators: Iterable[Operator]) -> Iterator[Operator]:
         """Those that are segments, each behind what it reads."""
-        done: set[Instance] = set()
+        passed: set[Instance] = set()
         for flow in self.running.flows.values():
             for instance in flow.needs:
                 operator = self.running.operators[instance]
-                if instance not in done and self._is_segment(operator, self._launched[operator.launch][1]):
+                if instance not in passed and self._is_segment(operator, self._launched[operator.launch][1]):
                     yield operator
-                done.add(instance)
+                passed.add(instance)
 
     def _segment(self, operator: Operator) -> OperatorSegment:
         """The segment of an operator that runs, with the markers behind which it reads."""

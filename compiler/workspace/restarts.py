@@ -112,10 +112,11 @@ class RestartingSupervisor:
         """See what is over, and start what is due. If nothing has happened, wait for news, for at most some seconds."""
         now = self._clock()
         waits = [one.due - now for one in self._segments.values() if one.state is State.FAILED]
+        left = max(0.0, min([seconds, *waits]))
         if self._supervisor.running:
-            self._supervisor.look(max(0.0, min([seconds, *waits])))
-        else:
-            self._supervisor.control.news.wait(max(0.0, min([seconds, *waits])))
+            self._supervisor.look(left)
+        elif left:
+            self._supervisor.control.news.wait(left)
         running, failures, doomed = self._supervisor.running, dict(self._supervisor.failures), self._supervisor.doomed
         now = self._clock()
         for name, one in list(self._segments.items()):

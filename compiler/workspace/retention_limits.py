@@ -42,22 +42,25 @@ class RetentionLimits:
 
 @attrs.define(eq=False)
 class StoppedFlows:
-    """The flows of a workspace that were stopped, by name, each with the reason."""
+    """The flows of a workspace that were stopped. ``reasons``: by name; ``outputs``: their addresses by name and sink."""
 
     folder: Path
     reasons: dict[str, str] = attrs.field(init=False)
+    outputs: dict[str, dict[str, str]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.reasons = dict((read_json(self._path) or {"flows": {}})["flows"])
+        content = read_json(self._path) or {"reasons": {}, "outputs": {}}
+        self.reasons, self.outputs = content["reasons"], content["outputs"]
 
     @property
     def _path(self) -> Path:
         return self.folder / "stopped.json"
 
-    def add(self, name: str, operator: str, why: str, last: BaseException | None) -> None:
+    def add(self, name: str, outputs: Mapping[str, str], operator: str, why: str, last: BaseException | None) -> None:
         """A flow was stopped. ``operator``: the one that did not read on; ``last``: what it failed of."""
         cause = "" if last is None else f". It failed of: {str(last).splitlines()[0]}"
         self.reasons[name] = f"flow {name!r} was stopped: {operator} has not read {why}{cause}"
+        self.outputs[name] = dict(outputs)
         self._write()
 
     def error(self, name: str) -> RunError:
@@ -65,13 +68,16 @@ class StoppedFlows:
         fix = "mend what it fails of, and submit it again; with backfill=True it answers what it has missed"
         return RunError("TT232", self.reasons[name], fix=fix)
 
-    def forget(self, name: str) -> None:
-        """It is submitted again, or removed."""
-        if self.reasons.pop(name, None) is not None:
-            self._write()
+    def forget(self, name: str) -> dict[str, str]:
+        """It is submitted again, or removed. Returns its outputs."""
+        if self.reasons.pop(name, None) is None:
+            return {}
+        outputs = self.outputs.pop(name)
+        self._write()
+        return outputs
 
     def _write(self) -> None:
         if self.reasons:
-            write_json(self._path, {"flows": self.reasons})
+            write_json(self._path, {"reasons": self.reasons, "outputs": self.outputs})
         else:
             self._path.unlink(missing_ok=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -39,7 +39,11 @@ from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.operator_segments import OperatorSegment
 from tracetypes.compiler.workspace.restarts import Backoff, RestartingSupervisor, State
 
-__all__ = ["HostedSegment", "SegmentHost"]
+__all__ = ["SHORT", "HostedSegment", "SegmentHost"]
+
+
+SHORT: Final = 0.02
+"""Seconds that who waits for a segment waits at a time."""
 
 
 @attrs.define(eq=False)
@@ -62,7 +66,7 @@ class SegmentHost:
     whoever holds ``lock``."""
 
     def __init__(self, backend: Backend, folder: Path, locks: Locks, control: Control, backoff: Backoff | None = None) -> None:
-        self.backend, self.folder, self.locks = backend, folder, locks
+        self.backend, self.folder, self.locks, self.control = backend, folder, locks, control
         self.lock = threading.RLock()
         self.segments: dict[str, HostedSegment] = {}
         """Each behind those that it reads from."""
@@ -132,10 +136,12 @@ class SegmentHost:
         with self.lock:
             self._supervisor.drain(name)
 
-    def look(self) -> None:
-        """Start what is due, and remove what is over."""
+    def look(self, seconds: float = 0.0) -> None:
+        """Start what is due, and remove what is over. First wait for news, at most for some seconds; others may look then."""
+        if seconds:
+            self.control.news.wait(seconds)
         with self.lock:
-            self._supervisor.look(0.0)
+            self._supervisor.look(0)
             for name in [one for one in self._leaving if one not in self._supervisor.states]:
                 self._leaving.discard(name)
                 self._forget(name)
@@ -178,8 +184,7 @@ class SegmentHost:
             return True
         if state is State.OVER:
             return True
-        self.look()
-        time.sleep(0.01)
+        self.look(SHORT)
         return False
 
     def kept_for(self, name: str) -> Mapping[str, Kept]:

@@ -28,8 +28,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
-import attrs
-
 from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.identity.identities import Digest, identities
@@ -41,14 +39,23 @@ from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, require_groups
 from tracetypes.compiler.store.locks import Locks
-from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.tracing.cache_keys import AnalysisCache
+from tracetypes.compiler.workspace.arguments import (
+    addresses_of,
+    delete_outputs,
+    need_all,
+    need_name,
+    refuse_overlapping,
+    start_of,
+)
 from tracetypes.compiler.workspace.cheap_operators import cheap_operators
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.launches import Launch
-from tracetypes.compiler.workspace.reconciler import Reconciler, Start, Submitted
+from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, StoppedFlows
+from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.side_rows import deliver_side_rows
+from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, stopped_view
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 
@@ -61,67 +68,6 @@ SELDOM: Final = 2.0
 """Seconds between two looks at what channels keep, and at late and rejected rows."""
 
 BACKENDS: Final = ("local", "spark")
-
-
-@attrs.frozen(kw_only=True)
-class FlowView:
-    """A flow of a workspace, as :meth:`Workspace.show` tells of it.
-
-    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``, or
-    ``"stopped"`` (a channel kept too much for it, TT232; it does not start again).
-    ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
-    ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
-    and keep a state: what they have seen before ``begins`` is in the flow's answers. ``late`` and ``rejects``: rows, by source,
-    since the process has started; those of a shared source count for each of its flows."""
-
-    name: str
-    state: Literal["running", "failed", "held", "over", "stopped"]
-    error: str | None
-    operators: int
-    shared: int
-    begins: dt.datetime | None
-    brings: tuple[str, ...]
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    rows: int
-    late: Mapping[str, int]
-    rejects: Mapping[str, int]
-    notes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
-        if self.begins is not None:
-            lines.append(f"    begins behind {self.begins:%Y-%m-%d %H:%M:%S}")
-        if self.brings:
-            lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
-        if self.error is not None:
-            lines.append(f"    {self.error}")
-        for what, counts in (("late", self.late), ("rejected", self.rejects)):
-            lines += [f"    {count:,} {what} rows of {source}" for source, count in counts.items()]
-        return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
-
-
-@attrs.frozen(kw_only=True)
-class WorkspaceView:
-    """What a workspace runs. ``operators``: how many run; ``submitted``: how many the flows have, each counted for itself.
-    ``segments``: by name, what each does; ``kept``: bytes that channels keep, by segment and reader."""
-
-    flows: tuple[FlowView, ...]
-    operators: int
-    submitted: int
-    segments: Mapping[str, str]
-    kept: Mapping[str, Mapping[str, int]]
-
-    def __str__(self) -> str:
-        head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"
-        return "\n".join([head, *map(str, self.flows)])
-
-    def __getitem__(self, name: str) -> FlowView:
-        return next(one for one in self.flows if one.name == name)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """In a notebook."""
-        printer.text(str(self))
 
 
 class Workspace:
@@ -211,13 +157,12 @@ class Workspace:
         Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for a name that is taken, an output that another flow writes,
         or a beginning that is gone; and what a segment fails of at its start. Then nothing of the flow is left.
         """
-        _need_name(name)
-        for what, one, choices in (("share", share, ("states", "exact")),):
-            if one not in choices:
-                raise UsageError("TT402", f"{what} is {one!r}", fix=f"give one of {', '.join(map(repr, choices))}")
+        need_name(name)
+        if share not in ("states", "exact"):
+            raise UsageError("TT402", f"share is {share!r}", fix="give 'states' or 'exact'")
         need_choice("backfill", backfill)
         launch = self._launch(name, flow, inputs, outputs, order or {}, parallelism, key_groups, alone=backfill)
-        begins = _start(start)
+        begins = start_of(start)
         with self._lock:
             self._need_open()
             self._need_space()
@@ -230,9 +175,13 @@ class Workspace:
         open blocks are, as if its inputs ended here; an operator that it shares goes on, and its open blocks stay open.
         ``purge``: its output directories are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there
         is no such flow, and :class:`TimeoutError`."""
-        if name in self._stopped.reasons:
-            self._stopped.forget(name)
-            return
+        with self._lock:
+            self._need_open()
+            if name in self._stopped.reasons:
+                outputs = self._stopped.forget(name)
+                if purge:
+                    delete_outputs(list(outputs.values()))
+                return
         if drain:
             self.wait(name, seconds)
         with self._lock:
@@ -240,14 +189,14 @@ class Workspace:
             self._reconciler.need(name)
             self._deliver(name)
             outputs = self._reconciler.database.submissions()[name].plain["outputs"]
-            gone = self._reconciler.remove(name, drain=drain, seconds=seconds)
-            names = [f"{one.launch}-{one.id}" for one in gone.stop]
+            decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
+            names = [f"{one.launch}-{one.id}" for one in decision.stop]
         self._until_gone(names)
         if purge:
             with self._lock:
                 others = self._reconciler.database.submissions().values()
             still = {path for one in others for path in one.plain["outputs"].values()}
-            _delete([path for path in outputs.values() if path not in still])
+            delete_outputs([path for path in outputs.values() if path not in still])
 
     def replace(
         self,
@@ -273,8 +222,8 @@ class Workspace:
             self.remove(successor)
             raise
         with self._lock:
-            gone = self._reconciler.take_over(name, successor)
-        self._until_gone([f"{one.launch}-{one.id}" for one in gone.stop])
+            decision = self._reconciler.take_over(name, successor)
+        self._until_gone([f"{one.launch}-{one.id}" for one in decision.stop])
         return self.show()[name]
 
     def wait(self, name: str | None = None, seconds: float | None = None) -> None:
@@ -309,7 +258,7 @@ class Workspace:
             self._need_open()
             reconciler = self._reconciler
             flows = tuple(self._view(name) for name in sorted(reconciler.running.flows))
-            flows += tuple(_stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.reasons))
+            flows += tuple(stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.reasons))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
             return WorkspaceView(
                 flows=flows,
@@ -327,8 +276,7 @@ class Workspace:
             self._is_closed = True
             self._reconciler.host.stop_all()
         while not self._reconciler.host.is_idle:
-            self._reconciler.host.look()
-            time.sleep(0.005)
+            self._reconciler.host.look(SHORT)
         self._control.news.ring()
         self._thread.join()
         self._stack.close()
@@ -340,13 +288,12 @@ class Workspace:
         looked = time.monotonic()
         try:
             while not self._is_closed:
-                self._reconciler.host.look()
+                self._reconciler.host.look(PAUSE)
                 if time.monotonic() >= looked + SELDOM:
                     looked = time.monotonic()
                     with self._lock:
                         if not self._is_closed:
                             self._look_around()
-                self._control.news.wait(PAUSE)
         except BaseException as error:
             self._failure = error  # the next call raises it
 
@@ -360,7 +307,8 @@ class Workspace:
                 if reader in reconciler.host.segments:
                     root, error = reconciler.host.segments[reader].segment.root, reconciler.host.error(reader)
                     for name in reconciler.flows_through(reader):
-                        self._stopped.add(name, reconciler.title(root), why, error)
+                        outputs = reconciler.database.submissions()[name].plain["outputs"]
+                        self._stopped.add(name, outputs, reconciler.title(root), why, error)
                         reconciler.remove(name)
 
     def _deliver(self, name: str) -> None:
@@ -393,23 +341,23 @@ class Workspace:
         groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
         require_groups(parallelism, groups)
         checked = check_once(flow)
-        read, written = _addresses("source", inputs), _addresses("sink", outputs)
-        _need_all("source", {one.name for one in checked.graph.sources}, read, "inputs")
-        _need_all("sink", {one.name for one in checked.graph.sinks}, written, "outputs")
-        refuse_unsupported(name, self._engine.unsupported(read))
-        _refuse_overlaps(read, written, self.path)
-        how = {source: f"{address} {order.get(source, 'modified')}" for source, address in read.items()}
-        found = identities(checked, inputs=how, outputs=written)
+        places, targets = addresses_of("source", inputs), addresses_of("sink", outputs)
+        need_all("source", {one.name for one in checked.graph.sources}, places, "inputs")
+        need_all("sink", {one.name for one in checked.graph.sinks}, targets, "outputs")
+        refuse_unsupported(name, self._engine.unsupported(places))
+        refuse_overlapping(places, targets, self.path)
+        how = {source: f"{address} {order.get(source, 'modified')}" for source, address in places.items()}
+        by_node = identities(checked, inputs=how, outputs=targets)
         return Launch(
             flow=name,
             start=None,
             checked=checked,
             identities={
-                id: None if alone or not isinstance(one, Digest) else one.text for id, one in found.items()
+                id: None if alone or not isinstance(one, Digest) else one.text for id, one in by_node.items()
             },
             cheap=cheap_operators(checked, AnalysisCache()),
-            inputs=read,
-            outputs=written,
+            inputs=places,
+            outputs=targets,
             orders=dict(order),
             parallelism=parallelism,
             key_groups=groups,
@@ -457,8 +405,7 @@ class Workspace:
         """Wait until segments are over and their files removed."""
         host = self._reconciler.host
         while any(map(host.is_leaving, names)):
-            host.look()
-            time.sleep(0.002)
+            host.look(SHORT)
 
     def _need_open(self) -> None:
         if self._is_closed:
@@ -475,24 +422,6 @@ class Workspace:
             )
 
 
-def _stopped_view(name: str, why: str) -> FlowView:
-    return FlowView(
-        name=name,
-        state="stopped",
-        error=why,
-        operators=0,
-        shared=0,
-        begins=None,
-        brings=(),
-        inputs={},
-        outputs={},
-        rows=0,
-        late={},
-        rejects={},
-        notes=(),
-    )
-
-
 def _engine(backend: str) -> Engine:
     if backend == "local":
         return LocalEngine()
@@ -500,54 +429,3 @@ def _engine(backend: str) -> Engine:
         from tracetypes.compiler.spark.backend import SparkEngine
 
     return SparkEngine()
-
-
-def _need_name(name: Any) -> None:
-    is_plain = isinstance(name, str) and name and all(c.isalnum() or c in "-_." for c in name)
-    if not is_plain:
-        raise UsageError("TT402", f"the name of a flow is {name!r}", fix="give letters, digits, '-', '_' and '.'")
-
-
-def _start(start: Any) -> Start:
-    if start in ("now", "earliest"):
-        found: Start = start
-        return found
-    if not isinstance(start, dt.datetime) or start.tzinfo is None:
-        raise UsageError("TT402", f"start is {start!r}", fix="give 'now', 'earliest', or a datetime with a time zone")
-    return round(start.timestamp()) * 1_000_000
-
-
-def _addresses(what: str, given: Mapping[str, Any]) -> dict[str, str]:
-
-    found: dict[str, str] = {}
-    for name, one in given.items():
-        if not isinstance(one, str | os.PathLike) or one == "-":
-            raise UsageError(
-                "TT402", f"{what} {name!r} has {one!r:.60}, which ends with this process", fix="give a path or an address"
-            )
-        address = os.fspath(one)
-        absolute: str = connector_of(address).absolute(address)
-        found[name] = absolute
-    return found
-
-
-def _need_all(what: str, there: set[str], given: Mapping[str, str], word: str) -> None:
-    for name in sorted(given.keys() - there):
-        raise UsageError("TT402", f"there is no {what} {name!r}", fix=f"the {what}s are {', '.join(sorted(there))}")
-    for name in sorted(there - given.keys()):
-        raise UsageError("TT402", f"{what} {name!r} has no address", fix=f'give {word}={{"{name}": ...}}')
-
-
-def _refuse_overlaps(inputs: Mapping[str, str], outputs: Mapping[str, str], path: Path) -> None:
-
-    written = {f"the output of sink {name!r}": one for name, one in outputs.items() if one != "noop:"}
-    refuse_overlaps(inputs, {**written, "the workspace": str(path)})
-    for source, address in inputs.items():
-        connector_of(address).look_for(source, address)
-
-
-def _delete(paths: list[str]) -> None:
-
-    for path in paths:
-        if connector_of(path).is_directory:
-            shutil.rmtree(path, ignore_errors=True)

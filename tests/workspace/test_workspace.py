@@ -21,6 +21,7 @@ from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes import Dataflow, U, every
 from tracetypes.compiler.workspace import reconciler
 from tracetypes.compiler.workspace import workspace as workspaces
+from tracetypes.compiler.workspace.code_copies import Sources
 from tracetypes.compiler.workspace.launches import sources_of_launch
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.gates import sequence
@@ -68,7 +69,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 @pytest.fixture
-def opened(shop: Shop) -> Iterator[Callable[[], Workspace]]:
+def open_workspace(shop: Shop) -> Iterator[Callable[[], Workspace]]:
     """Opens the workspace. All are closed in the end."""
     there: list[Workspace] = []
 
@@ -99,8 +100,8 @@ def files_of(workspace: Path) -> list[str]:
     return [str(one.relative_to(workspace)) for one in workspace.rglob("*") if one.is_file() and one.parent.name != "_lock"]
 
 
-def test_a_flow_alone_answers_as_a_run_does(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_a_flow_alone_answers_as_a_run_does(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     assert shop.submit(workspace, "ann") == 0
     shop.come(600)
     workspace.wait()
@@ -110,8 +111,8 @@ def test_a_flow_alone_answers_as_a_run_does(shop: Shop, opened: Callable[[], Wor
     assert shop.rows("ann") == answer(shop.clicks)
 
 
-def test_a_flow_that_joins_shares_what_runs(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_a_flow_that_joins_shares_what_runs(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     begins = shop.submit(workspace, "bob", totals("of bob", changes=True))
@@ -131,8 +132,8 @@ def test_a_flow_that_joins_shares_what_runs(shop: Shop, opened: Callable[[], Wor
     assert closed >= 900
 
 
-def test_exact_states_begin_with_the_flow(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_exact_states_begin_with_the_flow(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     begins = shop.submit(workspace, "bob", share="exact")
@@ -147,8 +148,8 @@ def test_exact_states_begin_with_the_flow(shop: Shop, opened: Callable[[], Works
     assert shop.rows("bob") == answer(shop.clicks, window=begins, sink=begins)
 
 
-def test_a_backfilled_flow_answers_as_if_it_had_always_run(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_a_backfilled_flow_answers_as_if_it_had_always_run(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     assert shop.submit(workspace, "bob", backfill=True) == 0
@@ -157,8 +158,8 @@ def test_a_backfilled_flow_answers_as_if_it_had_always_run(shop: Shop, opened: C
     assert workspace.show()["bob"].shared == 0
 
 
-def test_a_flow_begins_behind_a_marker(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_a_flow_begins_behind_a_marker(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     begins = shop.submit(workspace, "bob", share="exact", start=dt.datetime(1970, 1, 1, 0, 15, tzinfo=dt.UTC))
@@ -171,9 +172,9 @@ def test_a_flow_begins_behind_a_marker(shop: Shop, opened: Callable[[], Workspac
         shop.submit(workspace, "cat", start=dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC))
 
 
-def test_one_row_in_the_far_future(shop: Shop, opened: Callable[[], Workspace]) -> None:
+def test_one_row_in_the_far_future(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
     """No block that has had an item may be open to a flow that joins."""
-    workspace = opened()
+    workspace = open_workspace()
     flow = totals("ann", delay=600)
     shop.submit(workspace, "ann", flow)
     workspace.wait()
@@ -187,14 +188,14 @@ def test_one_row_in_the_far_future(shop: Shop, opened: Callable[[], Workspace]) 
     assert shop.rows("bob") == [(5_100, "u1", 3), (6_300, "u2", 4)]
 
 
-def test_all_flows_go_on_when_the_workspace_is_opened_again(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_all_flows_go_on_when_the_workspace_is_opened_again(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     begins = shop.submit(workspace, "bob", totals("bob", changes=True))
     workspace.close()
     shop.come(600)
-    workspace = opened()
+    workspace = open_workspace()
     assert [one.name for one in workspace.show().flows] == ["ann", "bob"]
     workspace.wait()
     shop.come(1200)
@@ -209,8 +210,8 @@ def test_all_flows_go_on_when_the_workspace_is_opened_again(shop: Shop, opened: 
     assert shop.rows("ann") == ann
 
 
-def test_nothing_is_left_of_flows_that_are_removed(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_nothing_is_left_of_flows_that_are_removed(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     shop.submit(workspace, "bob", totals("bob", changes=True))
     workspace.wait()
@@ -223,17 +224,52 @@ def test_nothing_is_left_of_flows_that_are_removed(shop: Shop, opened: Callable[
     assert (shop.home / "bob").exists()
 
 
-def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     for start in range(600, 3_000, 600):
         shop.come(start)
         workspace.wait()
-    assert all(size == 0 for readers in workspace.show().kept.values() for size in readers.values())
+    kept = workspace.show().kept
+    assert {name: set(readers) for name, readers in kept.items()} == {"1-0": {"1-3"}, "1-3": {"1-4"}}
+    assert all(size == 0 for readers in kept.values() for size in readers.values())
 
 
-def test_a_flow_is_replaced(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_TT402_nobody_joins_what_has_not_started(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What such a segment has sent is not known, so no marker is behind all of it."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    workspace.close()
+    for file in shop.folder.iterdir():
+        file.write_text("")  # the source refuses to go on without what it has read
+    workspace = open_workspace()
+    for channel in workspace._reconciler.host.channels.values():
+        monkeypatch.setattr(channel, "sender", None)
+    with pytest.raises(UsageError, match="TT402 an operator that the flow would read does not run: tumbling"):
+        shop.submit(workspace, "bob")
+    assert [one.name for one in workspace.show().flows] == ["ann"]
+
+
+def test_what_has_another_version_since_the_submit_is_shown(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "empty.py").touch()
+    sources = Sources(files={"empty.py": tmp_path / "code" / "empty.py"}, versions={"python": "2.7"})
+    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: sources)
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    workspace.close()
+    workspace = open_workspace()
+    (note,) = workspace.show()["ann"].notes
+    assert note.startswith("since its submit: python was 2.7, and is 3.")
+
+
+def test_a_flow_is_replaced(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     view = workspace.replace(
@@ -248,8 +284,8 @@ def test_a_flow_is_replaced(shop: Shop, opened: Callable[[], Workspace]) -> None
     assert not any(end > 900 for end, _, _ in shop.rows("ann"))
 
 
-def test_who_fails_stops_nobody_else(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_who_fails_stops_nobody_else(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.wait()
     shop.submit(workspace, "bob", failing())
@@ -291,14 +327,18 @@ def test_TT232_a_flow_that_does_not_read_on_is_stopped(shop: Shop, monkeypatch: 
         assert workspace.show()["bob"].error == error
         with pytest.raises(RunError, match="TT232 flow 'bob' was stopped"):
             workspace.wait("bob")
+        assert (shop.home / "bob").exists()
+        workspace.remove("bob", purge=True)
+        assert not (shop.home / "bob").exists()
+        assert not (shop.home / "workspace" / "stopped.json").exists()
         shop.submit(workspace, "bob", totals("bob"), backfill=True)
         workspace.wait()
         assert workspace.show()["bob"].state == "running"
         assert shop.rows("bob") == shop.rows("ann") != []
 
 
-def test_late_and_rejected_rows_are_in_the_outputs_of_all_flows(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_late_and_rejected_rows_are_in_the_outputs_of_all_flows(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     write(shop.folder, 50, [Click("u1", 10, 1)])
     workspace.wait()
@@ -317,24 +357,24 @@ def test_late_and_rejected_rows_are_in_the_outputs_of_all_flows(shop: Shop, open
     view = workspace.show()["bob"]
     assert (dict(view.late), dict(view.rejects)) == ({"clicks": 2}, {"clicks": 1})
     workspace.close()
-    workspace = opened()
+    workspace = open_workspace()
     workspace.wait()
     assert users("ann", "late") == ["u1", "u2"]
 
 
-def test_a_gate_in_a_workspace(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    """What it holds is there when the workspace is opened again."""
+def test_a_gate_in_a_workspace(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """What it holds is there when the workspace is open_workspace again."""
     flow = Dataflow("gated")
     how = every(seconds=60, time=lambda click: click.ts)
     clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
     amounts = clicks.through(map_values(lambda click: click.amount, to=int)).gate(sequence(10_000))
     flow.sink("totals", amounts.through(aggregate(sum(to=int))), marker="at")
-    workspace = opened()
+    workspace = open_workspace()
     shop.submit(workspace, "ann", flow)
     workspace.wait()
     assert not shop.rows("ann")
     workspace.close()
-    workspace = opened()
+    workspace = open_workspace()
     shop.come(600)
     workspace.wait()
     workspace.remove("ann", drain=True)
@@ -344,7 +384,7 @@ def test_a_gate_in_a_workspace(shop: Shop, opened: Callable[[], Workspace]) -> N
 
 
 def test_a_restart_runs_the_copy_of_the_code(
-    shop: Shop, opened: Callable[[], Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, open_workspace: Callable[[], Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconciler, "sources_of_launch", sources_of_launch)
     code = tmp_path / "code"
@@ -354,18 +394,18 @@ def test_a_restart_runs_the_copy_of_the_code(
     monkeypatch.syspath_prepend(str(code))
     import shop_of_ann  # type: ignore[import-not-found]
 
-    workspace = opened()
+    workspace = open_workspace()
     shop.submit(workspace, "ann", shop_of_ann.totals("ann", changes=True))
     workspace.wait()
     workspace.close()
     (code / "shop_of_ann.py").write_text("raise RuntimeError")
     with pytest.raises(UsageError, match=r"TT402 flow 'ann' runs the module 'shop_of_ann' that it was submitted with, and this"):
-        opened()
+        open_workspace()
     for name in [name for name in sys.modules if name == "shop_of_ann"]:
         del sys.modules[name]
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(code)])
     shop.come(600)
-    workspace = opened()
+    workspace = open_workspace()
     workspace.wait()
     copy = sys.modules["shop_of_ann"].__file__
     assert copy is not None
@@ -384,8 +424,8 @@ def test_a_restart_runs_the_copy_of_the_code(
     assert shop.rows("ann") == answer(shop.clicks, changes=True)
 
 
-def test_TT402_what_a_workspace_refuses(shop: Shop, opened: Callable[[], Workspace]) -> None:
-    workspace = opened()
+def test_TT402_what_a_workspace_refuses(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    workspace = open_workspace()
     shop.submit(workspace, "ann")
     inputs = {"clicks": shop.folder}
 

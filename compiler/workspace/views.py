@@ -1,0 +1,91 @@
+"""What a workspace shows of its flows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+__all__ = ["FlowView", "WorkspaceView", "stopped_view"]
+
+
+@attrs.frozen(kw_only=True)
+class FlowView:
+    """A flow of a workspace, as :meth:`Workspace.show` tells of it.
+
+    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``, or
+    ``"stopped"`` (a channel kept too much for it, TT232; it does not start again).
+    ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
+    ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
+    and keep a state: what they have seen before ``begins`` is in the flow's answers. ``late`` and ``rejects``: rows, by source,
+    since the process has started; those of a shared source count for each of its flows."""
+
+    name: str
+    state: Literal["running", "failed", "held", "over", "stopped"]
+    error: str | None
+    operators: int
+    shared: int
+    begins: dt.datetime | None
+    brings: tuple[str, ...]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    rows: int
+    late: Mapping[str, int]
+    rejects: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
+        if self.begins is not None:
+            lines.append(f"    begins behind {self.begins:%Y-%m-%d %H:%M:%S}")
+        if self.brings:
+            lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
+        if self.error is not None:
+            lines.append(f"    {self.error}")
+        for what, counts in (("late", self.late), ("rejected", self.rejects)):
+            lines += [f"    {count:,} {what} rows of {source}" for source, count in counts.items()]
+        return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
+
+
+@attrs.frozen(kw_only=True)
+class WorkspaceView:
+    """What a workspace runs. ``operators``: how many run; ``submitted``: how many the flows have, each counted for itself.
+    ``segments``: by name, what each does; ``kept``: bytes that channels keep, by segment and reader."""
+
+    flows: tuple[FlowView, ...]
+    operators: int
+    submitted: int
+    segments: Mapping[str, str]
+    kept: Mapping[str, Mapping[str, int]]
+
+    def __str__(self) -> str:
+        head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"
+        return "\n".join([head, *map(str, self.flows)])
+
+    def __getitem__(self, name: str) -> FlowView:
+        return next(one for one in self.flows if one.name == name)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In a notebook."""
+        printer.text(str(self))
+
+
+def stopped_view(name: str, why: str) -> FlowView:
+    """Of a flow that was stopped. ``why``: the text of the error."""
+    return FlowView(
+        name=name,
+        state="stopped",
+        error=why,
+        operators=0,
+        shared=0,
+        begins=None,
+        brings=(),
+        inputs={},
+        outputs={},
+        rows=0,
+        late={},
+        rejects={},
+        notes=(),
+    )
