@@ -10,7 +10,7 @@ from typing import Any
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 
-__all__ = ["like", "need_choice", "need_function", "need_inputs", "need_names", "need_outputs", "need_whole"]
+__all__ = ["like", "need_choice", "need_function", "need_inputs", "need_limit", "need_names", "need_outputs", "need_whole"]
 
 
 def need_function(what: str, value: object, example: str) -> None:
@@ -23,6 +23,15 @@ def need_whole(what: str, value: object) -> None:
     """Raises :class:`UsageError` ``TT402`` for anything but a whole number from 1."""
     if type(value) is not int or value < 1:
         raise UsageError("TT402", f"{what} is {show(value)}", fix="give a whole number from 1")
+
+
+def need_limit(what: str, value: object, *, part: bool = False) -> None:
+    """Raises :class:`UsageError` ``TT402`` for anything but None and a number of rows. ``part``: a float is a part of all
+    rows."""
+    if value is None or (type(value) is int and value >= 0) or (part and type(value) is float and 0 <= value <= 1):
+        return
+    fix = "give a number of rows, or a part of all rows such as 0.01" if part else "give a number of rows"
+    raise UsageError("TT402", f"{what} is {show(value)}", fix=fix)
 
 
 def need_choice(what: str, value: object) -> None:

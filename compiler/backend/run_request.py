@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
+from tracetypes.calls import need_choice, need_inputs, need_limit, need_outputs, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
@@ -92,6 +92,8 @@ class RunRequest:
                 need_whole(what, getattr(self, what))
         for what in ("drain", "follow", "verify"):
             need_choice(what, getattr(self, what))
+        need_limit("max_late", self.max_late, part=True)
+        need_limit("max_rejects", self.max_rejects)
         self.program = compile_program(
             self.flow, parallelism=self.parallelism, key_groups=self.key_groups, fuse=self.engine.fuses
         )
@@ -113,9 +115,6 @@ class RunRequest:
             raise UsageError("TT402", "--follow never drains", fix="leave --no-drain out")
         if self.appended not in ("error", "read"):
             raise UsageError("TT402", f"appended is {self.appended!r}", fix="give 'error' or 'read'")
-        if isinstance(self.max_late, float) and not 0 <= self.max_late <= 1:
-            fix = "give a number of rows, or a part of all rows such as 0.01"
-            raise UsageError("TT402", f"--max-late {self.max_late} is no part of the rows", fix=fix)
         self._orders()
         places = [path for path in self.paths.values() if _is_directory(path)]
         self.home = next(iter(places), None)

@@ -14,7 +14,7 @@ from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.workspace.reconciler import Start
 from tracetypes.errors import UsageError
 
-__all__ = ["addresses_of", "delete_outputs", "need_all", "need_name", "refuse_overlapping", "start_of"]
+__all__ = ["addresses_of", "delete_outputs", "need_all", "need_name", "refuse_overlapping", "start_of", "time_of"]
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -34,6 +34,11 @@ def start_of(start: Any) -> Start:
     if not isinstance(start, dt.datetime) or start.tzinfo is None:
         raise UsageError("TT402", f"start is {start!r}", fix="give 'now', 'earliest', or a datetime with a time zone")
     return (start - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def time_of(marker: int) -> dt.datetime:
+    """A marker (microseconds) as a time."""
+    return EPOCH + dt.timedelta(microseconds=marker)
 
 
 def addresses_of(what: str, addresses: Mapping[str, Any]) -> dict[str, str]:

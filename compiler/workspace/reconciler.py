@@ -7,6 +7,7 @@ written, where it was, and removes the rest.
 ::
 
     submit     pin channels -> choose the marker -> write the launch -> write the decision -> start segments
+    take over  stop what writes the old outputs -> write the decision, with the markers where they end -> stop the rest
     remove     (drain the flow's own segments) -> write the decision -> stop segments -> remove their files
 
 A channel is pinned before the marker is chosen, and everything behind the marker lies at the pinned place or later. So what the
@@ -46,7 +47,7 @@ from tracetypes.compiler.workspace.running import Decision, Instance, Operator, 
 from tracetypes.compiler.workspace.segment_host import SHORT, SegmentHost
 from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError
-from tracetypes.nodes import title
+from tracetypes.nodes import Sink, title
 
 __all__ = ["Reconciler", "Start", "Submitted"]
 
@@ -57,12 +58,15 @@ Start: TypeAlias = Literal["now", "earliest"] | int
 @attrs.frozen(eq=False, kw_only=True)
 class Submitted:
     """A dataflow that a user submits. ``exact``: states begin with the flow, and none that runs is taken. ``alone``: nothing is
-    shared, and all inputs are read from their beginning."""
+    shared, and all inputs are read from their beginning. ``max_late``, ``max_rejects``: how many rows may be, before it is
+    stopped."""
 
     launch: Launch
     start: Start = "now"
     exact: bool = False
     alone: bool = False
+    max_late: int | float | None = None
+    max_rejects: int | None = None
 
 
 _NEW: Final = "a flow that is being submitted"
@@ -184,6 +188,8 @@ class Reconciler:
                 "aside": self._sources(operators, decision),
                 "exact": submitted.exact,
                 "alone": submitted.alone,
+                "max_late": submitted.max_late,
+                "max_rejects": submitted.max_rejects,
             }
             self.launches.keep(number, launch)
             self.database.write(decision, {name: Submission(code=launch.code, plain=plain)}, markers)
@@ -208,13 +214,31 @@ class Reconciler:
         self._carry_out(decision)
         return decision
 
-    def take_over(self, name: str, successor: str) -> Decision:
-        """Let one flow, which runs, take the name of another one, which stops."""
+    def take_over(self, name: str, successor: str) -> Decision | None:
+        """Let one flow, which runs, take the name of another one, which stops: if that one has answered all that the successor
+        does not answer. Otherwise nothing happens. Each output of the old one ends at a marker, which is written down."""
         self.need(name)
         self.need(successor)
+        submissions = self.database.submissions()
+        begins = submissions[successor].plain["behind"]
+        sinks = self._sinks_of(name)
+        if begins is not None and any(self.host.answered(segment) < begins for segment in sinks.values()):
+            return None
         decision = take_over(self.running, name, successor)
-        self._carry_out(decision)
+        stops = {name_of(one) for one in decision.stop}
+        for segment in sinks.values():
+            if segment in stops:
+                self.host.halt(segment)
+        ends = {sink: self.host.answered(segment) for sink, segment in sinks.items()}
+        plain = {**submissions[successor].plain, "replaced": {sink: end for sink, end in ends.items() if end != BEGINNING}}
+        self._carry_out(decision, {name: attrs.evolve(submissions[successor], plain=plain)})
         return decision
+
+    def _sinks_of(self, name: str) -> dict[str, str]:
+        """The segments that write the outputs of a flow, by sink."""
+        operators = [self.running.operators[instance] for _, instance in self.running.flows[name].sinks]
+        graphs = {one: self._launched[one.launch][1].checked.graph.by_id for one in operators}
+        return {node.name: name_of(one) for one in operators if isinstance(node := graphs[one][one.id], Sink)}
 
     def need(self, name: str) -> None:
         """Raises :class:`UsageError` ``TT402`` if there is no such flow."""
@@ -234,10 +258,10 @@ class Reconciler:
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
-    def _carry_out(self, decision: Decision) -> None:
-        """Write a decision that starts nothing, and stop what it stops."""
+    def _carry_out(self, decision: Decision, submissions: Mapping[str, Submission] | None = None) -> None:
+        """Write a decision that starts nothing, and stop what it stops. ``submissions``: of the flows that join."""
         names = [name_of(one) for one in decision.stop]
-        self.database.write(decision)
+        self.database.write(decision, submissions)
         self.running.apply(decision)
         for at in [at for at in self.markers if f"{at[0]}-{at[1]}" in names]:
             del self.markers[at]

@@ -35,6 +35,7 @@ from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.sent_blocks import BEGINNING, SentBlocks
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.operator_segments import OperatorSegment
 from tracetypes.compiler.workspace.restarts import Backoff, RestartingSupervisor, State
@@ -59,6 +60,8 @@ class HostedSegment:
     notes: list[str] = attrs.field(factory=list)
     outputs: list[Path] = attrs.field(factory=list)
     """Directories that it has locked."""
+    store: RunStore | None = None
+    """Of its last start."""
 
 
 class SegmentHost:
@@ -135,6 +138,23 @@ class SegmentHost:
         """Let a segment end behind all open blocks. It stays until :meth:`end`, for those who read from it."""
         with self.lock:
             self._supervisor.drain(name)
+
+    def answered(self, name: str) -> int:
+        """The last marker that a segment has answered and committed, in microseconds."""
+        store = self.segments[name].store
+        if store is None:
+            return BEGINNING
+        number, _ = store.next
+        marker = SentBlocks.of(store.before(number)).marker
+        return BEGINNING if marker is None else marker
+
+    def halt(self, name: str) -> None:
+        """Stop a segment that nobody reads from, and wait until it is over. It stays until :meth:`end`."""
+        hosted = self.segments[name]
+        if hosted.running is not None:
+            hosted.running.stop()
+            hosted.running.wait()
+        self.look()
 
     def look(self, seconds: float = 0.0) -> None:
         """Start what is due, and remove what is over. First wait for news, at most for some seconds; others may look then."""
@@ -231,6 +251,7 @@ class SegmentHost:
             inputs[source] = backend.open(Opening(leaf, launch.inputs[source], scratch, None, order, False, 1))
         store = RunStore(checkpoint)
         backend.log(store.path).clean()
+        hosted.store = store
         store.begin(output, name)
         store.keep_identities({source: one.identity for source, one in inputs.items()})
         begin_files(backend, plan, store, inputs, appended=False, follows=True)

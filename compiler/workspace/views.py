@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["FlowView", "WorkspaceView", "stopped_view"]
+from tracetypes.compiler.workspace.arguments import time_of
+from tracetypes.compiler.workspace.reconciler import Reconciler
+from tracetypes.compiler.workspace.source_rows import SourceRows
+
+__all__ = ["FlowView", "WorkspaceView", "stopped_view", "view_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -19,8 +23,10 @@ class FlowView:
     ``"stopped"`` (a channel kept too much for it, TT232; it does not start again).
     ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
     ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
-    and keep a state: what they have seen before ``begins`` is in the flow's answers. ``late`` and ``rejects``: rows, by source,
-    since the process has started; those of a shared source count for each of its flows."""
+    and keep a state: what they have seen before ``begins`` is in the flow's answers. ``replaced``: if it has taken the place of
+    another flow, the marker up to which the outputs of that one count, by sink; behind it its own do. ``rows``, ``late`` and
+    ``rejects``: rows, the last two by source, since its submit or since the process has started; those of a shared source count
+    for each of its flows."""
 
     name: str
     state: Literal["running", "failed", "held", "over", "stopped"]
@@ -29,6 +35,7 @@ class FlowView:
     shared: int
     begins: dt.datetime | None
     brings: tuple[str, ...]
+    replaced: Mapping[str, dt.datetime]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     rows: int
@@ -39,14 +46,20 @@ class FlowView:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
         if self.begins is not None:
-            lines.append(f"    begins behind {self.begins:%Y-%m-%d %H:%M:%S}")
+            lines.append(f"    begins behind {_shown(self.begins)}")
         if self.brings:
             lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
+        for sink, at in self.replaced.items():
+            lines.append(f"    takes the place of a flow whose output {sink!r} ends at {_shown(at)}")
         if self.error is not None:
             lines.append(f"    {self.error}")
         for what, counts in (("late", self.late), ("rejected", self.rejects)):
             lines += [f"    {count:,} {what} rows of {source}" for source, count in counts.items()]
         return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
+
+
+def _shown(at: dt.datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 @attrs.frozen(kw_only=True)
@@ -82,10 +95,41 @@ def stopped_view(name: str, why: str) -> FlowView:
         shared=0,
         begins=None,
         brings=(),
+        replaced={},
         inputs={},
         outputs={},
         rows=0,
         late={},
         rejects={},
         notes=(),
+    )
+
+
+def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows) -> FlowView:
+    """Of a flow that runs."""
+    flow, plain = reconciler.running.flows[name], reconciler.database.submissions()[name].plain
+    states, segments = reconciler.host.states(), reconciler.segments_of(name)
+    all_states = [states[one].value for one in segments if one in states]
+    worst: Any = next((one for one in ("failed", "held", "running") if one in all_states), "over")
+    errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
+    rows = source_rows.of(name)
+    notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
+    for one in segments:
+        notes += reconciler.host.segments[one].notes
+    behind = plain["behind"]
+    return FlowView(
+        name=name,
+        state=worst,
+        error=errors[0] if errors and worst != "running" else None,
+        operators=len(flow.needs),
+        shared=sum(reconciler.running.counts[one] > 1 for one in flow.needs),
+        begins=None if behind is None else time_of(behind),
+        brings=tuple(plain["brings"]),
+        replaced={sink: time_of(marker) for sink, marker in plain.get("replaced", {}).items()},
+        inputs=plain["inputs"],
+        outputs=plain["outputs"],
+        rows=rows.read.total(),
+        late=dict(rows.late),
+        rejects=dict(rows.rejects),
+        notes=tuple(notes),
     )

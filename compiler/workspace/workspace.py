@@ -28,14 +28,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from tracetypes.calls import need_choice, need_inputs, need_outputs, need_whole
+from tracetypes.calls import need_choice, need_inputs, need_limit, need_outputs, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.identity.identities import Digest, identities
 from tracetypes.compiler.backend.backend import Engine, refuse_unsupported
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
-from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, require_groups
 from tracetypes.compiler.store.locks import Locks
@@ -52,11 +51,13 @@ from tracetypes.compiler.workspace.cheap_operators import cheap_operators
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
-from tracetypes.compiler.workspace.retention_limits import RetentionLimits, StoppedFlows
+from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
+from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
-from tracetypes.compiler.workspace.side_rows import deliver_side_rows
-from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, stopped_view
-from tracetypes.errors import UsageError
+from tracetypes.compiler.workspace.source_rows import SourceRows
+from tracetypes.compiler.workspace.stopped_flows import StoppedFlows
+from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, stopped_view, view_of
+from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import Dataflow
 
 __all__ = ["FlowView", "Workspace", "WorkspaceView"]
@@ -97,8 +98,6 @@ class Workspace:
         self.path = Path(os.path.abspath(path))
         self.floor = floor
         self._limits = RetentionLimits(most_kept, longest_kept.total_seconds())
-        self._delivered: dict[str, int] = {}
-        """How many late and rejected rows each flow has got."""
         self._control = Control()
         self._lock = threading.RLock()
         self._is_closed = False
@@ -113,9 +112,9 @@ class Workspace:
             running = stack.enter_context(engine.started(1 if backend == "local" else os.cpu_count() or 1, print))
             running.prepare(1, locks)
             self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
-            self._stopped = StoppedFlows(self.path)
+            self._rows, self._stopped = SourceRows(self._reconciler, self.path), StoppedFlows(self.path)
             self._reconciler.restore()
-            for name in self._stopped.reasons.keys() & self._reconciler.running.flows.keys():  # a kill came between
+            for name in self._stopped.outputs.keys() & self._reconciler.running.flows.keys():  # a kill came between
                 self._reconciler.remove(name)
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
             self._thread.start()
@@ -143,6 +142,8 @@ class Workspace:
         order: Mapping[str, Literal["name", "modified", "time"]] | None = None,
         parallelism: int = 1,
         key_groups: int | None = None,
+        max_late: int | float | None = None,
+        max_rejects: int | None = None,
     ) -> FlowView:
         """Start a flow. It runs until it is removed.
 
@@ -152,7 +153,9 @@ class Workspace:
         source that nobody reads yet is read from its beginning. ``share``: ``"states"`` takes operators that run with what they
         have seen; ``"exact"`` starts operators that keep a state anew, so that nothing from before the beginning is in the
         answers. ``backfill``: share nothing and read all inputs from their beginning, so that the flow answers as if it had
-        always run. ``parallelism`` and ``key_groups``: of what starts; what runs keeps its own.
+        always run. ``parallelism`` and ``key_groups``: of what starts; what runs keeps its own. ``max_late`` and ``max_rejects``:
+        stop this flow, and no other one, after more late or rejected rows of its sources than this (``TT217``); a float is that
+        part of all rows. Rows count from the submit on, and anew when the workspace is opened again.
 
         Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for a name that is taken, an output that another flow writes,
         or a beginning that is gone; and what a segment fails of at its start. Then nothing of the flow is left.
@@ -161,14 +164,21 @@ class Workspace:
         if share not in ("states", "exact"):
             raise UsageError("TT402", f"share is {share!r}", fix="give 'states' or 'exact'")
         need_choice("backfill", backfill)
+        need_limit("max_late", max_late, part=True)
+        need_limit("max_rejects", max_rejects)
         launch = self._launch(name, flow, inputs, outputs, order or {}, parallelism, key_groups, alone=backfill)
         begins = start_of(start)
         with self._lock:
             self._need_open()
             self._need_space()
-            self._reconciler.submit(Submitted(launch=launch, start=begins, exact=share == "exact", alone=backfill))
+            before = self._rows.by_segment()
+            submitted = Submitted(
+                launch=launch, start=begins, exact=share == "exact", alone=backfill, max_late=max_late, max_rejects=max_rejects
+            )
+            self._reconciler.submit(submitted)
+            self._rows.submitted(name, before)
             self._stopped.forget(name)
-            return self._view(name)
+            return view_of(name, self._reconciler, self._rows)
 
     def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
         """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its
@@ -177,7 +187,7 @@ class Workspace:
         is no such flow, and :class:`TimeoutError`."""
         with self._lock:
             self._need_open()
-            if name in self._stopped.reasons:
+            if name in self._stopped.outputs:
                 outputs = self._stopped.forget(name)
                 if purge:
                     delete_outputs(list(outputs.values()))
@@ -187,7 +197,7 @@ class Workspace:
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
-            self._deliver(name)
+            self._rows.deliver(name)
             outputs = self._reconciler.database.submissions()[name].plain["outputs"]
             decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
             names = [f"{one.launch}-{one.id}" for one in decision.stop]
@@ -208,9 +218,13 @@ class Workspace:
         seconds: float | None = None,
         **options: Any,
     ) -> FlowView:
-        """Let another flow take the place of one that runs. It starts beside it, with outputs of its own, and takes over when it
-        has answered what was there at the call; the old one stops then. ``options``: of :meth:`submit`. ``seconds``: to wait for
-        that at most; the new flow is removed again if it takes longer (:class:`TimeoutError`)."""
+        """Let another flow take the place of one that runs, at a marker. It starts beside it, with outputs of its own, and takes
+        over when it has answered what was there at the call, and the old one has answered all blocks up to where the new one
+        begins. The old one stops then. ``FlowView.replaced`` has the marker where each of its outputs ends: what lies behind it
+        is in the outputs of the new one. ``options``: of :meth:`submit`. ``seconds``: to wait for that at most; the new flow is
+        removed again if it takes longer (:class:`TimeoutError`). After a kill both flows run, if the new one had not taken
+        over."""
+        until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
@@ -218,13 +232,24 @@ class Workspace:
         self.submit(successor, flow, inputs, outputs, **options)
         try:
             self.wait(successor, seconds)
+            decision = self._taken_over(name, successor, until)
         except BaseException:
             self.remove(successor)
             raise
-        with self._lock:
-            decision = self._reconciler.take_over(name, successor)
         self._until_gone([f"{one.launch}-{one.id}" for one in decision.stop])
         return self.show()[name]
+
+    def _taken_over(self, name: str, successor: str, until: float | None) -> Decision:
+        """Wait until a flow can take the place of another one, and let it."""
+        while True:
+            with self._lock:
+                if (decision := self._reconciler.take_over(name, successor)) is not None:
+                    return decision
+            for segment in self._reconciler.segments_of(name):
+                self._raise_failure(segment)
+            if until is not None and time.monotonic() > until:
+                raise TimeoutError(f"flow {name!r} has not answered what its successor does not answer")
+            self._reconciler.host.look(PAUSE)
 
     def wait(self, name: str | None = None, seconds: float | None = None) -> None:
         """Wait until a flow, or all of them, have answered and written what was in the inputs at the call. Raises the error of a
@@ -232,7 +257,7 @@ class Workspace:
         until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             self._need_open()
-            if name in self._stopped.reasons:
+            if name in self._stopped.outputs:
                 raise self._stopped.error(name)
             if name is not None:
                 self._reconciler.need(name)
@@ -250,15 +275,17 @@ class Workspace:
         with self._lock:
             for one in names:
                 if one in self._reconciler.running.flows:
-                    self._deliver(one)
+                    self._check_rows(one)
+            if name in self._stopped.outputs:
+                raise self._stopped.error(name)
 
     def show(self) -> WorkspaceView:
         """What runs, as of now."""
         with self._lock:
             self._need_open()
             reconciler = self._reconciler
-            flows = tuple(self._view(name) for name in sorted(reconciler.running.flows))
-            flows += tuple(stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.reasons))
+            flows = tuple(view_of(name, self._reconciler, self._rows) for name in sorted(reconciler.running.flows))
+            flows += tuple(stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
             return WorkspaceView(
                 flows=flows,
@@ -300,28 +327,26 @@ class Workspace:
     def _look_around(self) -> None:
         """What need not be at once: rows for the outputs of flows, and limits."""
         reconciler = self._reconciler
-        for name in reconciler.running.flows:
-            self._deliver(name)
+        for name in list(reconciler.running.flows):
+            self._check_rows(name)
         for channel in list(reconciler.host.segments):
             for reader, why in list(self._limits.exceeded(reconciler.host.kept_for(channel))):
                 if reader in reconciler.host.segments:
                     root, error = reconciler.host.segments[reader].segment.root, reconciler.host.error(reader)
                     for name in reconciler.flows_through(reader):
-                        outputs = reconciler.database.submissions()[name].plain["outputs"]
-                        self._stopped.add(name, outputs, reconciler.title(root), why, error)
-                        reconciler.remove(name)
+                        self._stop(name, does_not_read_on(name, reconciler.title(root), why, error))
 
-    def _deliver(self, name: str) -> None:
-        """Put late and rejected rows of the sources of a flow into its outputs."""
-        reconciler, submitted = self._reconciler, self._reconciler.database.submissions()[name].plain
-        hosted = [reconciler.host.segments[one] for one in submitted["aside"] if one in reconciler.host.segments]
-        count = sum(sum([*list(one.summary.late.values()), *list(one.summary.rejects.values())]) for one in hosted)
-        if self._delivered.get(name) == count:
-            return
-        epochs = {one: range(first, reconciler.host.ended(one) + 1) for one, first in submitted["aside"].items()}
-        outputs = [Path(one) for one in submitted["outputs"].values() if connector_of(one).is_directory]
-        deliver_side_rows(self.path / "aside", epochs, outputs)
-        self._delivered[name] = count
+    def _check_rows(self, name: str) -> None:
+        """Stop a flow of which more rows are late or rejected than it allows. First they come to its outputs."""
+        self._rows.deliver(name)
+        if (error := self._rows.exceeded(name)) is not None:
+            self._stop(name, error)
+
+    def _stop(self, name: str, error: RunError) -> None:
+        """Stop a flow for good. It is shown with its error until it is removed or submitted again."""
+        outputs = self._reconciler.database.submissions()[name].plain["outputs"]
+        self._stopped.add(name, outputs, error)
+        self._reconciler.remove(name)
 
     def _launch(
         self,
@@ -361,38 +386,6 @@ class Workspace:
             orders=dict(order),
             parallelism=parallelism,
             key_groups=groups,
-        )
-
-    def _view(self, name: str) -> FlowView:
-        reconciler = self._reconciler
-        flow, plain = reconciler.running.flows[name], reconciler.database.submissions()[name].plain
-        states, segments = reconciler.host.states(), reconciler.segments_of(name)
-        all_states = [states[one].value for one in segments if one in states]
-        worst: Any = next((one for one in ("failed", "held", "running") if one in all_states), "over")
-        errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
-        late, rejects, rows = dict[str, int](), dict[str, int](), 0
-        notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
-        for one in segments:
-            hosted = reconciler.host.segments[one]
-            late |= hosted.summary.late
-            rejects |= hosted.summary.rejects
-            rows += hosted.summary.rows if hosted.segment.plan.sources else 0
-            notes += hosted.notes
-        behind = plain["behind"]
-        return FlowView(
-            name=name,
-            state=worst,
-            error=errors[0] if errors and worst != "running" else None,
-            operators=len(flow.needs),
-            shared=sum(reconciler.running.counts[one] > 1 for one in flow.needs),
-            begins=None if behind is None else dt.datetime.fromtimestamp(behind / 1e6, dt.UTC),
-            brings=tuple(plain["brings"]),
-            inputs=plain["inputs"],
-            outputs=plain["outputs"],
-            rows=rows,
-            late=late,
-            rejects=rejects,
-            notes=tuple(notes),
         )
 
     def _raise_failure(self, segment: str) -> None:

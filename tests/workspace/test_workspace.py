@@ -7,10 +7,12 @@ import importlib.util
 import os
 import random
 import re
+import shutil
 import sys
 import time
 from builtins import sum as builtin_sum
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +286,67 @@ def test_a_flow_is_replaced(shop: Shop, open_workspace: Callable[[], Workspace])
     assert not any(end > 900 for end, _, _ in shop.rows("ann"))
 
 
+def test_a_flow_takes_over_at_a_marker(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """It waits until the old flow has answered what the new one does not: up to the marker behind which that one begins."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    new = totals("new", least=5)
+    arguments = ({"clicks": shop.folder}, {"totals": shop.home / "new"})
+    with pytest.raises(TimeoutError, match="flow 'ann' has not answered what its successor does not answer"):
+        workspace.replace("ann", new, *arguments, seconds=0.5)
+    assert [one.name for one in workspace.show().flows] == ["ann"]
+    assert not any((shop.home / "new").glob("*.jsonl"))
+    shutil.rmtree(shop.home / "new")
+    with ThreadPoolExecutor(1) as pool:
+        replaced = pool.submit(workspace.replace, "ann", new, *arguments, seconds=60)
+        while len(workspace.show().flows) == 1:
+            assert not replaced.done()
+        shop.come(600)
+        view = replaced.result()
+    assert view.begins is not None
+    end = view.replaced["totals"]
+    assert end >= view.begins
+    assert f"takes the place of a flow whose output 'totals' ends at {end:%Y-%m-%d %H:%M:%S}" in str(view)
+    shop.come(1200)
+    workspace.close()
+    workspace = open_workspace()
+    assert workspace.show()["ann"].replaced == view.replaced
+    workspace.wait()
+    workspace.remove("ann", drain=True)
+    at = int(end.timestamp())
+    assert [one for one in shop.rows("ann") if one[0] <= at] == [one for one in answer(shop.clicks) if one[0] <= at]
+    expected = answer(shop.clicks, least=5, window=int(view.begins.timestamp()))
+    assert [one for one in shop.rows("new") if one[0] > at] == [one for one in expected if one[0] > at] != []
+
+
+def test_TT217_a_flow_with_too_many_late_or_rejected_rows_stops_alone(
+    shop: Shop, open_workspace: Callable[[], Workspace]
+) -> None:
+    workspace = open_workspace()
+    shop.submit(workspace, "ann", max_late=1)
+    workspace.wait()
+    write(shop.folder, 50, [Click("u1", 10, 1)])
+    workspace.wait()
+    shop.submit(workspace, "bob", totals("bob", least=1), max_rejects=0)
+    shop.submit(workspace, "cat", totals("cat", least=2), max_late=0.5, max_rejects=1)
+    write(shop.folder, 51, [Click("u2", 20, 1)])
+    (shop.folder / ".52").write_text('{"user": "u3", "ts": "soon", "amount": 1}\n')
+    (shop.folder / ".52").rename(shop.folder / "0052.jsonl")
+    workspace.wait("cat")
+    with pytest.raises(RunError, match="TT217 flow 'ann' was stopped: 2 rows were late"):
+        workspace.wait("ann")
+    with pytest.raises(RunError, match=r"TT217 flow 'bob' was stopped: 1 row was rejected \(clicks 1\), and at most 0 may be"):
+        workspace.wait("bob")
+    workspace.close()
+    workspace = open_workspace()
+    assert {one.name: one.state for one in workspace.show().flows} == {"ann": "stopped", "bob": "stopped", "cat": "running"}
+    assert (shop.home / "ann" / "_late" / "clicks").exists()
+    for options in ({"max_late": -1}, {"max_late": 1.5}, {"max_rejects": 0.5}, {"max_rejects": True}):
+        with pytest.raises(UsageError, match=f"TT402 {next(iter(options))} is "):
+            shop.submit(workspace, "dan", **options)
+
+
 def test_who_fails_stops_nobody_else(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
     workspace = open_workspace()
     shop.submit(workspace, "ann")
@@ -355,7 +418,7 @@ def test_late_and_rejected_rows_are_in_the_outputs_of_all_flows(shop: Shop, open
     assert (users("ann", "late"), users("bob", "late")) == (["u1", "u2"], ["u2"])
     assert users("ann", "rejects") == users("bob", "rejects") == ["u3"]
     view = workspace.show()["bob"]
-    assert (dict(view.late), dict(view.rejects)) == ({"clicks": 2}, {"clicks": 1})
+    assert (view.rows, dict(view.late), dict(view.rejects)) == (2, {"clicks": 1}, {"clicks": 1})
     workspace.close()
     workspace = open_workspace()
     workspace.wait()

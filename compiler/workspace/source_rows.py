@@ -1,0 +1,102 @@
+"""The rows of the sources of each flow: how many were read, late and rejected, and where those that were not taken lie.
+
+A source that flows share is read once, so its segment counts for all of them. The count of a flow begins at its submit, and anew
+when the process starts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from tracetypes.compiler.backend.summary import Limits, Summary
+from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.workspace.reconciler import Reconciler
+from tracetypes.compiler.workspace.side_rows import deliver_side_rows
+from tracetypes.errors import RunError
+
+__all__ = ["RowCounts", "SourceRows"]
+
+
+@attrs.frozen
+class RowCounts:
+    """Rows by source."""
+
+    read: Counter[str] = attrs.Factory(Counter)
+    late: Counter[str] = attrs.Factory(Counter)
+    rejects: Counter[str] = attrs.Factory(Counter)
+
+    @classmethod
+    def of(cls, summary: Summary) -> Self:
+        """What a segment has counted so far, as it is now."""
+        return cls(Counter(summary.read), Counter(summary.late), Counter(summary.rejects))
+
+    @classmethod
+    def total(cls, parts: Iterable[Self]) -> Self:
+        """Of several segments."""
+        total = cls()
+        for one in parts:
+            total.read.update(one.read)
+            total.late.update(one.late)
+            total.rejects.update(one.rejects)
+        return total
+
+    def since(self, before: Self) -> Self:
+        """What has come since an earlier count."""
+        return type(self)(self.read - before.read, self.late - before.late, self.rejects - before.rejects)
+
+
+@attrs.define(eq=False)
+class SourceRows:
+    """Of the flows of a workspace. ``folder``: of the workspace."""
+
+    reconciler: Reconciler
+    folder: Path
+    _delivered: dict[str, RowCounts] = attrs.field(init=False, factory=dict)
+    """What each flow had when late and rejected rows were put into its outputs last."""
+    _before: dict[str, Mapping[str, RowCounts]] = attrs.field(init=False, factory=dict)
+    """What segments had counted before the submit of each flow."""
+
+    def by_segment(self) -> dict[str, RowCounts]:
+        """What each segment has counted so far."""
+        return {name: RowCounts.of(one.summary) for name, one in list(self.reconciler.host.segments.items())}
+
+    def submitted(self, name: str, before: Mapping[str, RowCounts]) -> None:
+        """A flow was submitted. ``before``: what segments had counted before that."""
+        self._before[name] = before
+        self._delivered.pop(name, None)
+
+    def of(self, name: str) -> RowCounts:
+        """What a flow has got."""
+        sources = self.reconciler.database.submissions()[name].plain["aside"]
+        now, before = self.by_segment(), self._before.get(name, {})
+        return RowCounts.total(now[one].since(before.get(one, RowCounts())) for one in sources if one in now)
+
+    def deliver(self, name: str) -> None:
+        """Put the late and rejected rows of the sources of a flow into its outputs."""
+        submitted, rows = self.reconciler.database.submissions()[name].plain, self.of(name)
+        if self._delivered.get(name) == rows:
+            return
+        epochs = {
+            one: range(first, self.reconciler.host.ended(one) + 1)
+            for one, first in submitted["aside"].items()
+            if one in self.reconciler.host.segments
+        }
+        outputs = [Path(one) for one in submitted["outputs"].values() if connector_of(one).is_directory]
+        deliver_side_rows(self.folder / "aside", epochs, outputs)
+        self._delivered[name] = rows
+
+    def exceeded(self, name: str) -> RunError | None:
+        """The error of a flow of which more rows are late or rejected than it allows (``TT217``)."""
+        plain, rows = self.reconciler.database.submissions()[name].plain, self.of(name)
+        limits = Limits(plain.get("max_late"), plain.get("max_rejects"))
+        try:
+            limits.check(Summary(read=dict(rows.read), late=dict(rows.late), rejects=dict(rows.rejects)))
+        except RunError as error:
+            fix = "look at them in its outputs, and submit it again; with backfill=True it answers what it has missed"
+            return RunError(error.code, f"flow {name!r} was stopped: {error.message}", fix=fix)
+        return None
