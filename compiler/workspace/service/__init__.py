@@ -1,0 +1,1 @@
+"""The service of a workspace: users submit dataflows over HTTP (docs/service.md)."""
