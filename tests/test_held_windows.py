@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.over_columns import Plans, answers_differ, check_runs, count_runs, plans_of, refuse_objects
 from tracetypes import Dataflow, U, every, interpret_rows, sort
 from tracetypes import stdlib as ts
+from tracetypes.algebra import smaller
 from tracetypes.compiler.analysis.blame import Opaque
 from tracetypes.compiler.analysis.own_windows import TracedHeldWindows
 from tracetypes.compiler.plan.planner import plan
@@ -46,6 +47,17 @@ class Several:
     total: float
     last: Reading
     names: int
+
+
+@attrs.frozen
+class Floats:
+    """Of the items of a window: what depends on their order, where no part of it is rounded apart."""
+
+    total: float
+    some: float
+    least: float
+    most: float
+    last: Reading
 
 
 def own(value: Reading) -> int:
@@ -81,6 +93,14 @@ AGGREGATES: dict[str, Any] = {
         total=ts.sum(lambda r: r.size, to=float),
         last=ts.last(lambda r: r.ts),
         names=ts.count_distinct(lambda r: r.note or ""),
+    ),
+    "floats": ts.struct(
+        Floats,
+        total=ts.fast_sum(lambda r: r.size),
+        some=ts.fast_sum(lambda r: r.size, where=lambda r: r.number > 0),
+        least=ts.min(lambda r: r.size, to=float),
+        most=ts.max(lambda r: r.size, to=float),
+        last=ts.last(lambda r: r.ts),
     ),
 }
 WINDOWS: dict[str, dict[str, Any]] = {
@@ -129,7 +149,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-CASES = [("collect by", "grace"), ("text", "short"), ("quantiles", "offset"), ("struct", "grace")]
+CASES = [("collect by", "grace"), ("text", "short"), ("quantiles", "offset"), ("struct", "grace"), ("floats", "grace")]
 OTHERS = [*[(one, "grace") for one in AGGREGATES], *[("top", one) for one in WINDOWS if one != "grace"]]
 
 
@@ -257,11 +277,78 @@ def test_a_pause_of_a_billion_markers(columns: Counter[str]) -> None:
     assert columns["items"]
 
 
-def test_floats_that_are_added_one_after_the_other_stay_python() -> None:
+def test_floats_are_added_in_the_order_of_the_stream(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin that puts the items of a window in another order gives other sums."""
+    plans, rows = compiled("floats", "grace"), {"readings": tame(60)}
+    assert answers_differ(plans, rows, 2, changing=False) is None
+    ended = HeldWindows._ended
+
+    def turned(self: Any, codes: Any, numbers: Any, removal: Any, values: Any, rows: Any) -> Any:
+        return ended(self, codes, numbers, removal, values, rows[::-1])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HeldWindows, "_ended", turned)
+        assert answers_differ(plans, rows, 2, changing=False) is not None
+    assert columns["items"]
+
+
+@attrs.frozen
+class Own(ts.Aggregate[Reading, float, float]):
+    """The smallest number, or a sum, of one's own."""
+
+    start: float
+    least: bool
+
+    def lift(self, value: Reading) -> float:
+        return value.size
+
+    def identity(self) -> float:
+        return self.start
+
+    def combine(self, a: float, b: float) -> float:
+        return smaller(a, b) if self.least else a + b
+
+    def result(self, agg: float) -> float:
+        return agg
+
+
+def beside(aggregate: Any) -> Plans:
     flow, markers = Dataflow("one"), every(seconds=5, time=lambda r: r.ts, delay=3)
     readings = flow.source("readings", U[str, Reading], key=lambda r: r.key, markers=markers)
-    pair: Any = ts.both(ts.fast_sum(lambda r: r.size), ts.last(lambda r: r.number), lambda a, b: a, to=float)
+    pair: Any = ts.both(aggregate, ts.last(lambda r: r.number), lambda a, b: a, to=float)
     flow.sink("out", readings.through(sort(by=lambda r: r.ts)).through(ts.time_window(pair, time=own, size=5)))
-    refused = plans_of(flow)[1].stages[-1].steps[-1].ordered
+    return plans_of(flow)
+
+
+def test_zeros_of_both_signs_are_compared_in_python(columns: Counter[str]) -> None:
+    checked, one, _ = beside(Own(float("inf"), least=True))
+    for sizes in ([0.0, -0.0, 0.0], [-0.0, 0.0], [0.0, 0.0]):
+        rows = {"readings": [Reading("a", at, 0, 0, size) for at, size in enumerate(sizes)]}
+        assert repr(simulate(one, rows, seed=0).trace.items) == repr(interpret_rows(checked, rows)[0]["out"].items)
+    assert columns["items"] == 2
+
+
+def test_a_sum_of_floats_that_begins_with_something_else_stays_python() -> None:
+    refused = beside(Own(-0.0, least=False))[1].stages[-1].steps[-1].ordered
     assert isinstance(refused, Opaque)
-    assert refused.reason.endswith("adds up or compares floats one after the other, beside an aggregate that keeps values")
+    assert refused.reason.endswith("begins a sum of floats with something else than 0.0")
+    assert isinstance(beside(Own(0.0, least=False))[1].stages[-1].steps[-1].ordered, TracedHeldWindows)
+
+
+def test_a_part_that_cannot_be_traced_keeps_the_window_python() -> None:
+    class Texts(ts.Aggregate[Reading, str, float]):
+        def lift(self, value: Reading) -> str:
+            return value.key
+
+        def identity(self) -> str:
+            return ""
+
+        def combine(self, a: str, b: str) -> str:
+            return max(a, b)
+
+        def result(self, agg: str) -> float:
+            return float(hash(agg))
+
+    refused = beside(Texts())[1].stages[-1].steps[-1].ordered
+    assert isinstance(refused, Opaque)
+    assert refused.reason == "`Texts` in `time_window(both(a=Texts))` combines by no sum, minimum or maximum"

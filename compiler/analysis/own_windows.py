@@ -18,8 +18,8 @@ from tracetypes.compiler.tracing.expr import Const, Tree
 from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace
 from tracetypes.own_windows import OwnWindows, PairsOfWindows
-from tracetypes.records import Float, Integer, ListOf, OneOf, Optional, Record
-from tracetypes.summaries import Summary
+from tracetypes.records import Float, Integer, ListOf, OneOf, Record
+from tracetypes.summaries import OfAggregate, Summary
 from tracetypes.templates import OpKeyedOrdered
 from tracetypes.trace import StreamType
 
@@ -176,7 +176,9 @@ def _pairs(its: PairsOfWindows, takes: StreamType, gives: StreamType) -> TracedP
 def _results(op: Any, its: OwnWindows[Any], summary: Summary[Any], takes: StreamType) -> TracedResults:
     parts = tuple([part_in(op, part, takes.value) for part in summary.parts])
     for part in parts:
-        _need_no_order(part)
+        if part.monoid is not None:
+            assert isinstance(part.part, OfAggregate)
+            _need_zero(part.part.aggregate, part.monoid)
     result, answer, ends = summary.result, its.answer_result, [end_of(part) for part in parts]
 
     def close(number: int, *given: Any) -> None:
@@ -184,11 +186,3 @@ def _results(op: Any, its: OwnWindows[Any], summary: Summary[Any], takes: Stream
 
     inputs = [input_of(part, f"part{number}") for number, part in enumerate(parts)]
     return TracedResults(parts, trace(close, [Given("number", Integer()), *inputs], emits="values", fields=True))
-
-
-def _need_no_order(part: TracedPart) -> None:
-    """Raises :class:`Untraceable` for sums and extremes of floats as they are: the order decides their bits."""
-    for one in () if part.monoid is None else part.monoid.parts:
-        bare = one.kind.item if isinstance(one.kind, Optional) else one.kind
-        if isinstance(bare, Float):
-            raise Untraceable("adds up or compares floats one after the other, beside an aggregate that keeps values")

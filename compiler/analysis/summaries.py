@@ -37,7 +37,7 @@ from tracetypes.summaries import (
     ValuesOfRanks,
     WholeBlock,
 )
-from tracetypes.templates import Operator, OpKeyedUnordered
+from tracetypes.templates import Operator, OpKeyedOrdered, OpKeyedUnordered
 from tracetypes.trace import StreamType
 
 __all__ = [
@@ -169,8 +169,13 @@ def part_in(op: Any, part: OfBag[Any], value: Schema) -> TracedPart:
             trace(end_of(traced), (input_of(traced, "part"),), emits=None)
         return traced
     except Untraceable as why:
-        owners = (op, *part.owners) if part.owners else ()
-        raise Untraceable(why.what, (*(called(type(one).combine, owner=one) for one in owners), *why.calls)) from None
+        calls = [called(_combines(one), owner=one) for one in (op, *part.owners)] if part.owners else []
+        raise Untraceable(why.what, (*calls, *why.calls)) from None
+
+
+def _combines(owner: Any) -> Any:
+    """The method of an operator or aggregate in which aggregates are combined."""
+    return type(owner).on_item if isinstance(owner, OpKeyedOrdered) else type(owner).combine
 
 
 def _traced(part: OfBag[Any], value: Schema) -> TracedPart:

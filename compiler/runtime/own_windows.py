@@ -38,10 +38,10 @@ from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import fit
 from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, KernelOfKeys, SeenKeys, by_row
 from tracetypes.compiler.runtime.ordered_states import OrderedState, settled
-from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
+from tracetypes.compiler.runtime.partial_aggregation import part_of, reduced_in_order, structured
 from tracetypes.compiler.tracing.expr import Exact, Undefined
 from tracetypes.marker_runs import MarkerRuns
-from tracetypes.records import INT_MIN, Float, Integer, OneOf, Optional
+from tracetypes.records import INT_MIN, Integer, OneOf
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["WindowKernel", "WindowsOfItems", "over_of"]
@@ -201,7 +201,7 @@ class WindowsOfItems(WindowKernel):
         fresh = [part_of(lifted, part, count) for part in monoid.parts]
         groups = Groups(windows.of_items, np.bincount(windows.of_items, minlength=windows.count))
         if not len(windows.of_before):
-            return [_reduce(part, column, groups) for part, column in zip(monoid.parts, fresh, strict=True)]
+            return [reduced_in_order(part, column, groups) for part, column in zip(monoid.parts, fresh, strict=True)]
         return [
             _add(part, one, column, windows.of_before, groups)
             for part, one, column in zip(monoid.parts, before.parts, fresh, strict=True)
@@ -258,17 +258,7 @@ def _add(part: Part, before: Column, fresh: Column, of_before: Any, groups: Grou
     of_fresh, count = groups.of_row, len(groups.of_row)
     if isinstance(before.kind, Exact | Integer) and part.reduction == "sum":
         # The order makes no difference: so few rows are put behind others.
-        fresh, of_fresh, count = _reduce(part, fresh, groups), np.arange(groups.number), groups.number
+        fresh, of_fresh, count = reduced_in_order(part, fresh, groups), np.arange(groups.number), groups.number
     both = np.concatenate([of_before, of_fresh])
     column = concat_column([(before, len(of_before)), (fresh, count)])
-    return _reduce(part, column, Groups(both, np.bincount(both, minlength=groups.number)))
-
-
-def _reduce(part: Part, column: Column, groups: Groups) -> Column:
-    """A part of aggregates, for each of some groups of rows. Raises :class:`Undefined` where the order decides between zeros."""
-    bare = part.kind.item if isinstance(part.kind, Optional) else part.kind
-    if isinstance(bare, Float) and part.reduction != "sum":
-        values = column.values
-        if bool((np.signbit(values) & (values == 0.0)).any()):
-            raise Undefined(0)
-    return reduce_part(part, column, groups)
+    return reduced_in_order(part, column, Groups(both, np.bincount(both, minlength=groups.number)))

@@ -37,6 +37,7 @@ __all__ = [
     "parts_of",
     "reduce_by_key",
     "reduce_part",
+    "reduced_in_order",
     "structured",
 ]
 
@@ -140,6 +141,16 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
     if column.scalar and column.valid is None:
         return Column(bare, np.full(number, values, dtype_of(bare)))
     return _extreme(part, column, groups)
+
+
+def reduced_in_order(part: Part, column: Column, groups: Groups) -> Column:
+    """The same with the bits of combining one row after the other: sums have them. Raises :class:`Undefined` where the order
+    decides which of two zeros is the smallest or largest number."""
+    if part.reduction != "sum" and isinstance(column.kind, Float):
+        values = column.values
+        if bool((np.signbit(values) & (values == 0.0)).any()):
+            raise Undefined(0)
+    return reduce_part(part, column, groups)
 
 
 def dtype_of(kind: Kind | None) -> Any:

@@ -28,7 +28,7 @@ from tracetypes.compiler.runtime.choosing import (
 )
 from tracetypes.compiler.runtime.clusters import clusters_by_group
 from tracetypes.compiler.runtime.flows import KeyedFlow
-from tracetypes.compiler.runtime.partial_aggregation import part_of, reduce_part, structured
+from tracetypes.compiler.runtime.partial_aggregation import part_of, reduced_in_order, structured
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Float, Integer
 from tracetypes.summaries import Clustering, Distinct, Listing, OfAggregate, OfBag, Ranking, Registers, ValuesOfRanks
@@ -109,7 +109,8 @@ def _of_aggregate(part: TracedPart, aggregate: OfAggregate[Any], bags: _Bags) ->
     if part.monoid is not None:
         lifted = return_values(part.monoid.lift, bags.flow.inputs, bags.count)
         parts = [(one, part_of(lifted, one, bags.count)) for one in part.monoid.parts]
-        return structured(part.monoid.shape, {one.path: reduce_part(one, column, bags.groups) for one, column in parts}, ())
+        reduced = {one.path: reduced_in_order(one, column, bags.groups) for one, column in parts}
+        return structured(part.monoid.shape, reduced, ())
     assert part.choice is not None
     rows = rows_needed(part.choice, bags.flow, bags.groups)
     group = bags.groups.of_row[rows]
