@@ -22,6 +22,7 @@ __all__ = [
     "TypedFlow",
     "counts",
     "dag",
+    "in_order",
     "opmw",
     "processes",
     "riot",
@@ -35,7 +36,7 @@ OPMW: Final = ROOT / "../shared/data/opmw_fragflow"
 
 TEMPLATES: Final = "Text_Analytics_Graph_No_Inference_Templates.subdue.txt"
 INFERRED: Final = "Text_Analytics_Graph_Inference_Templates.subdue.txt"
-RIOT: Final = ROOT / "tests" / "workspace" / "riot_flows.json"
+RIOT: Final = ROOT / "examples" / "riotbench_flows.json"
 
 
 class TypedFlow(NamedTuple):
@@ -91,7 +92,7 @@ def riot() -> dict[str, TypedFlow]:
     return flows
 
 
-def _inputs(flow: TypedFlow) -> dict[int, tuple[int, ...]]:
+def in_order(flow: TypedFlow) -> dict[int, tuple[int, ...]]:
     """What each task reads, tasks behind what they read."""
     inputs = {id: tuple(up for up, down in flow.streams if down == id) for id in flow.types}
     ordered: dict[int, tuple[int, ...]] = {}
@@ -106,7 +107,7 @@ def submitted(name: str, flow: TypedFlow) -> SubmittedFlow:
     read = {up for up, _ in flow.streams}
     identities: dict[int, str] = {}
     operators = []
-    for id, above in _inputs(flow).items():
+    for id, above in in_order(flow).items():
         text = repr((flow.types[id], sorted(identities[one] for one in above)))
         identities[id] = hashlib.sha256(text.encode()).hexdigest()
         operators.append(

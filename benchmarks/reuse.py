@@ -7,7 +7,7 @@
 ``--count``: the operators of the paper's dataflows (*Collaborative Reuse of Streaming Dataflows in IoT Applications*): of each
 flow as it is submitted (``alone``), of each flow without duplicates (``de_duplicated``), and of all flows together
 (``merged``). The templates of OPMW are those that were published; a line says so where they are not there. The 21 flows of
-RIoTBench are constructed (``tests/workspace/riot_flows.json``). ``asked``: what an independent count found. Exits with 1 where
+RIoTBench are constructed (``examples/riotbench_flows.json``). ``asked``: what an independent count found. Exits with 1 where
 a number differs.
 
 ``--decide``: the time of a decision, in memory and written. There are N operators of random flows that have much in common. A
