@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
+from tracetypes.consecutive_windows import ConsecutiveWindows, Gap, HeldItems, HeldSession
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.own_windows import OwnWindows
 from tracetypes.sliding import Sliding
@@ -72,8 +73,12 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
     def initial_state(self) -> tuple[int, int, A] | None:
         return None
 
-    def on_item(self, state: tuple[int, int, A] | None, key: K, value: V, emit: EmitValue[R]) -> tuple[int, int, A]:
-        time, lifted = micros_from(self.time(value), self.unit), self.aggregate.lift(value)
+    def on_item(
+        self, state: tuple[int, int, A] | HeldSession[V] | None, key: K, value: V, emit: EmitValue[R]
+    ) -> tuple[int, int, A]:
+        if isinstance(state, HeldSession):
+            state = self.folded(state)
+        time, lifted = self.time_of(value), self.aggregate.lift(value)
         if state is not None and time - state[1] <= self.gap:
             first, last, agg = state
             return min(first, time), max(last, time), self.aggregate.combine(agg, lifted)
@@ -82,8 +87,10 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
         return time, time, self.aggregate.combine(self.aggregate.identity(), lifted)
 
     def on_marker(
-        self, state: tuple[int, int, A] | None, key: K, marker: Marker, emit: EmitValue[R]
+        self, state: tuple[int, int, A] | HeldSession[V] | None, key: K, marker: Marker, emit: EmitValue[R]
     ) -> tuple[int, int, A] | None:
+        if isinstance(state, HeldSession):
+            state = self.folded(state)
         if state is None or marker.micros - state[1] <= self.gap:
             return state
         self.end(state, emit)
@@ -93,14 +100,33 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
         # A session is over when a marker lies more than the gap behind it. One whose time is that of its marker waits longest.
         return dt.timedelta(microseconds=self.gap + 1)
 
-    def next_due(self, state: tuple[int, int, A] | None, key: K) -> int | None:
+    def next_due(self, state: tuple[int, int, A] | HeldSession[V] | None, key: K) -> int | None:
+        if isinstance(state, HeldSession):
+            return state.last + self.gap + 1
         return None if state is None else state[1] + self.gap + 1
+
+    def time_of(self, value: V) -> int:
+        """The time of a value."""
+        return micros_from(self.time(value), self.unit)
+
+    def folded(self, state: HeldSession[V]) -> tuple[int, int, A]:
+        """A state with the aggregate of the values that it holds."""
+        return state.first, state.last, self.aggregate.fold(self.aggregate.identity(), state.values)
 
     def end(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
         """Emit a session."""
         first, last, agg = state
-        result: Any = Session(instant(first), instant(last), self.aggregate.result(agg))
-        emit(result)
+        self.answer(first, last, self.aggregate.result(agg), emit)
+
+    def answer(self, first: int, last: int, result: Any, emit: EmitValue[R]) -> None:
+        """Emit a session by its times and the result of its aggregate."""
+        session: Any = Session(instant(first), instant(last), result)
+        emit(session)
+
+    def _says(self) -> ConsecutiveWindows[V] | None:
+        if type(self) is not SessionWindow:  # a subclass may do something else
+            return None
+        return _held(self, Gap(micros=self.gap, time=self.time_of))
 
 
 def session(
@@ -138,13 +164,33 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
     def initial_state(self) -> tuple[int, A]:
         return 0, self.aggregate.identity()
 
-    def on_item(self, state: tuple[int, A], key: K, value: V, emit: EmitValue[R]) -> tuple[int, A]:
+    def on_item(self, state: tuple[int, A] | HeldItems[V], key: K, value: V, emit: EmitValue[R]) -> tuple[int, A]:
+        if isinstance(state, HeldItems):
+            state = len(state.values), self.aggregate.fold(self.aggregate.identity(), state.values)
         count, agg = state[0] + 1, self.aggregate.combine(state[1], self.aggregate.lift(value))
         if count < self.items:
             return count, agg
-        result: Any = self.aggregate.result(agg)
-        emit(result)
+        self.answer(self.aggregate.result(agg), emit)
         return self.initial_state()
+
+    def answer(self, result: Any, emit: EmitValue[R]) -> None:
+        """Emit the result of a window."""
+        emit(result)
+
+    def _says(self) -> ConsecutiveWindows[V] | None:
+        if type(self) is not CountWindow:  # a subclass may do something else
+            return None
+        return _held(self, self.items)
+
+
+def _held(
+    op: SessionWindow[Any, V, Any, Any] | CountWindow[Any, V, Any, Any], length: Gap[V] | int
+) -> ConsecutiveWindows[V] | None:
+    """What an operator says of itself whose aggregate follows from the values of a window; None for another one."""
+    summary = summary_of(op.aggregate)
+    if summary is None:
+        return None
+    return ConsecutiveWindows(aggregate=op.aggregate, summary=summary, length=length, answer=op.answer)
 
 
 Queue: TypeAlias = tuple[int, list[A], list[A], A]

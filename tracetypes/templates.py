@@ -19,6 +19,7 @@ import attrs
 
 from tracetypes.block_joins import BlockJoin
 from tracetypes.choices import Choice
+from tracetypes.consecutive_windows import ConsecutiveWindows
 from tracetypes.duplicates import Duplicates
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import DataError, TraceTypesError, raised_at
@@ -146,7 +147,9 @@ class OpKeyedOrdered(_Keyed, Generic[K, V, W, S]):
         to the state what all of them would, and the others are left out. Pure optimisation, like ``next_due``; a law tests it."""
         raise NotImplementedError
 
-    def _says(self) -> Duplicates[V] | LastItems | Latest[V] | Near[V] | OwnWindows[V] | Sliding | None:
+    def _says(
+        self,
+    ) -> ConsecutiveWindows[V] | Duplicates[V] | LastItems | Latest[V] | Near[V] | OwnWindows[V] | Sliding | None:
         """The parameters of an operator of the standard library that has a kernel over columns; None for all others."""
         return None
 

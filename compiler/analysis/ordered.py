@@ -9,6 +9,7 @@ fields are its places. A part that is always None has no kind.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import attrs
@@ -16,6 +17,7 @@ import attrs
 from tracetypes.blame import called
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import Places, places_of
+from tracetypes.compiler.analysis.consecutive_windows import consecutive_in
 from tracetypes.compiler.analysis.duplicates import duplicates_in
 from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.last_items import last_items_in
@@ -27,6 +29,7 @@ from tracetypes.compiler.analysis.own_windows import windows_in
 from tracetypes.compiler.analysis.sliding import sliding_in
 from tracetypes.compiler.tracing.expr import Input, Leaf, Pack, Tree, Value, arguments_of, is_same
 from tracetypes.compiler.tracing.tracer import Fixed, Given, Shape, Untraceable, trace_method
+from tracetypes.consecutive_windows import ConsecutiveWindows
 from tracetypes.duplicates import Duplicates
 from tracetypes.last_items import LastItems
 from tracetypes.latest import Latest
@@ -48,6 +51,7 @@ GROWTH: Final = 8
 """How often a structure may grow."""
 
 SAID: Final[dict[type[Any], Callable[..., OrderedForm]]] = {
+    ConsecutiveWindows: lambda op, its, takes, gives: _traced_or_held(op, its, takes, gives),
     Duplicates: duplicates_in,
     LastItems: last_items_in,
     Latest: latest_in,
@@ -93,6 +97,16 @@ def ordered_in(op: Any, takes: StreamType, gives: StreamType) -> OrderedForm | O
         return _ordered(op, takes, gives) if its is None else SAID[type(its)](op, its, takes, gives)
     except Untraceable as why:
         return refusal(op, why)
+
+
+def _traced_or_held(
+    op: OpKeyedOrdered[Any, Any, Any, Any], its: ConsecutiveWindows[Any], takes: StreamType, gives: StreamType
+) -> OrderedForm:
+    """Windows that follow one another: the methods of the operator as they are, if the aggregate is numbers; otherwise such as
+    hold their items. Raises :class:`Untraceable`."""
+    with suppress(Untraceable):
+        return _ordered(op, takes, gives)
+    return consecutive_in(op, its, takes, gives)
 
 
 def place_in(node: Sort, value: Schema) -> Places | Opaque:

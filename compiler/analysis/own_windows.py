@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import attrs
@@ -11,19 +10,18 @@ from tracetypes.blame import called
 from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.analysis.joins import LONGEST, JoinKind, gives_joined, sides_in, time_in, value_in
 from tracetypes.compiler.analysis.keyed import has_codes
-from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, monoid_of_aggregate
+from tracetypes.compiler.analysis.monoids import Monoid, monoid_of_aggregate
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, StateKind, kind_of, need_held
-from tracetypes.compiler.analysis.summaries import TracedPart, end_of, input_of, part_in
-from tracetypes.compiler.tracing.expr import Const, Tree
+from tracetypes.compiler.analysis.summaries import TracedResults, need_zero, results_in
+from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace
 from tracetypes.own_windows import OwnWindows, PairsOfWindows
-from tracetypes.records import Float, Integer, ListOf, OneOf, Record
-from tracetypes.summaries import OfAggregate, Summary
+from tracetypes.records import Integer, ListOf, OneOf, Record
 from tracetypes.templates import OpKeyedOrdered
 from tracetypes.trace import StreamType
 
-__all__ = ["TracedHeldWindows", "TracedPairs", "TracedResults", "TracedWindows", "WindowForm", "windows_in"]
+__all__ = ["TracedHeldWindows", "TracedPairs", "TracedWindows", "WindowForm", "windows_in"]
 
 
 @attrs.frozen(eq=False)
@@ -55,15 +53,6 @@ class TracedPairs(JoinKind):
     left: Record
     right: Record
     how: str
-
-
-@attrs.frozen(eq=False)
-class TracedResults:
-    """The result of a window is computed of its items. ``parts``: what is computed; ``tree``: what is emitted, of the ``number``
-    of the window and what its parts are: ``part0``, ``part1`` and so on."""
-
-    parts: tuple[TracedPart, ...]
-    tree: Tree
 
 
 @attrs.frozen(eq=False)
@@ -107,7 +96,7 @@ def windows_in(
         except Untraceable:
             if its.summary is None:
                 raise
-        content = _results(op, its, its.summary, takes)
+        content = results_in(op, its.summary, takes.value, its.answer_result, (Given("number", Integer()),))
     values = ListOf(takes.value, False)
     return TracedHeldWindows(
         **_common(op, its, takes, gives, MapOf(Integer(), None), values), its=its, values=values, content=content
@@ -117,7 +106,7 @@ def windows_in(
 def _sums(
     op: OpKeyedOrdered[Any, Any, Any, Any], its: OwnWindows[Any], monoid: Monoid, takes: StreamType, gives: StreamType
 ) -> TracedWindows:
-    _need_zero(its.aggregate, monoid)
+    need_zero(its.aggregate, monoid)
     answer = trace(its.answer, [Given("number", Integer()), Nested("agg", monoid.shape)], emits="values", fields=True)
     aggregates = kind_of(monoid.shape)
     need_held(aggregates)
@@ -153,16 +142,6 @@ def _common(
     }
 
 
-def _need_zero(aggregate: Any, monoid: Monoid) -> None:
-    """Raises :class:`Untraceable` where a plain sum of floats does not begin with 0.0."""
-    starts = dict(leaves(constant(aggregate, "identity")))
-    for part in monoid.parts:
-        if part.reduction == "sum" and isinstance(part.kind, Float):
-            start = starts.get(part.path)
-            if not isinstance(start, Const) or start.value != 0.0 or math.copysign(1.0, start.value) < 0.0:
-                raise Untraceable("begins a sum of floats with something else than 0.0")
-
-
 # ---------------------------------------------------------------------------------------- items that are held
 
 
@@ -171,18 +150,3 @@ def _pairs(its: PairsOfWindows, takes: StreamType, gives: StreamType) -> TracedP
     if not gives_joined(gives.value, its.gives, its.how, value_in(left), value_in(right)):
         raise Untraceable("emits values of another type than those that it takes")
     return TracedPairs(left, right, its.how)
-
-
-def _results(op: Any, its: OwnWindows[Any], summary: Summary[Any], takes: StreamType) -> TracedResults:
-    parts = tuple([part_in(op, part, takes.value) for part in summary.parts])
-    for part in parts:
-        if part.monoid is not None:
-            assert isinstance(part.part, OfAggregate)
-            _need_zero(part.part.aggregate, part.monoid)
-    result, answer, ends = summary.result, its.answer_result, [end_of(part) for part in parts]
-
-    def close(number: int, *given: Any) -> None:
-        answer(number, result(tuple([end(one) for end, one in zip(ends, given[:-1], strict=True)])), given[-1])
-
-    inputs = [input_of(part, f"part{number}") for number, part in enumerate(parts)]
-    return TracedResults(parts, trace(close, [Given("number", Integer()), *inputs], emits="values", fields=True))

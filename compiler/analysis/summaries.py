@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
@@ -11,8 +12,8 @@ from tracetypes.blame import called
 from tracetypes.compiler.analysis.blame import Opaque, refusal
 from tracetypes.compiler.analysis.choices import TracedChoice, choice_in, place_of, returned, where_of
 from tracetypes.compiler.analysis.keyed import has_codes
-from tracetypes.compiler.analysis.monoids import Monoid, monoid_of_aggregate, results, united
-from tracetypes.compiler.tracing.expr import Exact, Pack, Tree, Value
+from tracetypes.compiler.analysis.monoids import Monoid, constant, leaves, monoid_of_aggregate, results, united
+from tracetypes.compiler.tracing.expr import Const, Exact, Pack, Tree, Value
 from tracetypes.compiler.tracing.tracer import Given, Nested, Untraceable, trace
 from tracetypes.markers import Marker
 from tracetypes.records import (
@@ -44,11 +45,11 @@ __all__ = [
     "Closing",
     "ClosingPart",
     "TracedPart",
+    "TracedResults",
     "closing_in",
-    "end_of",
-    "input_of",
     "leaves_some",
-    "part_in",
+    "need_zero",
+    "results_in",
 ]
 
 
@@ -65,6 +66,15 @@ class TracedPart:
     by: Tree | None = None
     choice: TracedChoice | None = None
     monoid: Monoid | None = None
+
+
+@attrs.frozen(eq=False)
+class TracedResults:
+    """The result of a window is computed of its items. ``parts``: what is computed; ``tree``: what is emitted, of what is known
+    of the window and what its parts are: ``part0``, ``part1`` and so on."""
+
+    parts: tuple[TracedPart, ...]
+    tree: Tree
 
 
 ClosingPart: TypeAlias = TracedChoice | TracedPart
@@ -171,6 +181,36 @@ def part_in(op: Any, part: OfBag[Any], value: Schema) -> TracedPart:
     except Untraceable as why:
         calls = [called(_combines(one), owner=one) for one in (op, *part.owners)] if part.owners else []
         raise Untraceable(why.what, (*calls, *why.calls)) from None
+
+
+def results_in(
+    op: Any, summary: Summary[Any], value: Schema, answer: Callable[..., None], known: tuple[Given, ...]
+) -> TracedResults:
+    """What ``answer`` emits of windows whose items lie in their order: it is called with what is ``known`` of a window, its
+    result and ``emit``. Raises :class:`Untraceable`."""
+    parts = tuple([part_in(op, part, value) for part in summary.parts])
+    for part in parts:
+        if part.monoid is not None:
+            assert isinstance(part.part, OfAggregate)
+            need_zero(part.part.aggregate, part.monoid)
+    result, ends = summary.result, [end_of(part) for part in parts]
+
+    def close(*given: Any) -> None:
+        some, of_parts, emit = given[: len(known)], given[len(known) : -1], given[-1]
+        answer(*some, result(tuple([end(one) for end, one in zip(ends, of_parts, strict=True)])), emit)
+
+    inputs = [input_of(part, f"part{number}") for number, part in enumerate(parts)]
+    return TracedResults(parts, trace(close, [*known, *inputs], emits="values", fields=True))
+
+
+def need_zero(aggregate: Any, monoid: Monoid) -> None:
+    """Raises :class:`Untraceable` where a plain sum of floats does not begin with 0.0."""
+    starts = dict(leaves(constant(aggregate, "identity")))
+    for part in monoid.parts:
+        if part.reduction == "sum" and isinstance(part.kind, Float):
+            start = starts.get(part.path)
+            if not isinstance(start, Const) or start.value != 0.0 or math.copysign(1.0, start.value) < 0.0:
+                raise Untraceable("begins a sum of floats with something else than 0.0")
 
 
 def _combines(owner: Any) -> Any:

@@ -13,7 +13,8 @@ import attrs
 import numpy as np
 
 from tracetypes.compiler.analysis.joins import value_in
-from tracetypes.compiler.analysis.own_windows import TracedHeldWindows, TracedPairs, TracedResults
+from tracetypes.compiler.analysis.own_windows import TracedHeldWindows, TracedPairs
+from tracetypes.compiler.analysis.summaries import TracedResults
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take, take_coded, taken_later
 from tracetypes.compiler.columns.concatenation import concat

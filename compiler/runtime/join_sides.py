@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetypes.compiler.analysis.choices import Places
 from tracetypes.compiler.analysis.joins import LONGEST, JoinForm
 from tracetypes.compiler.analysis.last_items import TracedLastItems
 from tracetypes.compiler.columns.arrow import array
@@ -15,9 +16,9 @@ from tracetypes.compiler.columns.evaluation import return_values
 from tracetypes.compiler.columns.members import Member, members_of
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.tracing.expr import Tree, Undefined
-from tracetypes.records import OneOf, Optional
+from tracetypes.records import OneOf, Optional, Schema
 
-__all__ = ["bounded", "mask_of", "none_of", "present_of", "sides_of", "times_of", "value_of"]
+__all__ = ["bounded", "mask_of", "none_of", "numbers_of", "present_of", "sides_of", "times_of", "value_of"]
 
 def sides_of(join: JoinForm | TracedLastItems, items: OrderedItems) -> tuple[Member, Member]:
     """The left and the right items, each with their values."""
@@ -42,10 +43,27 @@ def times_of(tree: Tree, side: Member) -> Any:
 
 def present_of(tree: Tree, side: Member) -> Column:
     """What a tree gives for the items of a side. Raises :class:`Undefined` where that is nothing."""
-    column = return_values(tree, inputs_of({"value": side.columns}), len(side.rows))
+    return _whole(tree, side.columns, len(side.rows))
+
+
+def _whole(tree: Tree, values: Columns, count: int) -> Column:
+    column = return_values(tree, inputs_of({"value": values}), count)
     if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
         raise Undefined(0)
     return column
+
+
+def numbers_of(takes: Schema, places: Places, values: Columns, count: int) -> Any:
+    """The whole numbers (int64) that a function gives for values; ``places``: a tree for those of each schema. Raises
+    :class:`Undefined` where there is none."""
+    numbers = np.zeros(count, np.int64)
+    sides = [(np.arange(count), values)]
+    if isinstance(takes, OneOf) and count:
+        sides = [(one.rows, one.columns) for one in members_of(takes, values, count)]
+    for (_, tree), (rows, columns) in zip(places, sides, strict=False):
+        if len(rows):
+            numbers[rows] = full_values(_whole(tree, columns, len(rows)), len(rows))
+    return numbers
 
 
 def bounded(times: Any) -> Any:

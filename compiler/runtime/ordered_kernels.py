@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tracetypes.compiler.analysis.consecutive_windows import TracedConsecutive
 from tracetypes.compiler.analysis.duplicates import TracedDuplicates
 from tracetypes.compiler.analysis.last_items import TracedLastItems
 from tracetypes.compiler.analysis.latest import TracedLatest
@@ -13,6 +14,7 @@ from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
 from tracetypes.compiler.analysis.own_windows import TracedHeldWindows, TracedWindows
 from tracetypes.compiler.analysis.sliding import TracedSliding
+from tracetypes.compiler.runtime.consecutive_windows import ConsecutiveKernel
 from tracetypes.compiler.runtime.duplicates import DuplicatesKernel
 from tracetypes.compiler.runtime.held_windows import HeldWindows
 from tracetypes.compiler.runtime.interval_join import IntervalJoin
@@ -28,6 +30,7 @@ __all__ = ["kernel_of"]
 
 KERNELS: Final[dict[type[OrderedForm], Callable[..., OrderedKernel]]] = {
     Ordered: OrderedColumns,
+    TracedConsecutive: ConsecutiveKernel,
     TracedDuplicates: DuplicatesKernel,
     TracedLastItems: LastItemsKernel,
     TracedLatest: LatestJoin,

@@ -32,16 +32,16 @@ from tracetypes.compiler.columns.evaluation import return_values, run
 from tracetypes.compiler.columns.groups import Groups
 from tracetypes.compiler.columns.growing import GrowingColumns
 from tracetypes.compiler.columns.lists import Lists
-from tracetypes.compiler.columns.members import members_of
 from tracetypes.compiler.columns.sorting import SortKey, sorted_rows
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import fit
+from tracetypes.compiler.runtime.join_sides import numbers_of
 from tracetypes.compiler.runtime.ordered_base import NEVER, Emitted, Following, KernelOfKeys, SeenKeys, by_row
 from tracetypes.compiler.runtime.ordered_states import OrderedState, settled
 from tracetypes.compiler.runtime.partial_aggregation import part_of, reduced_in_order, structured
 from tracetypes.compiler.tracing.expr import Exact, Undefined
 from tracetypes.marker_runs import MarkerRuns
-from tracetypes.records import INT_MIN, Integer, OneOf
+from tracetypes.records import INT_MIN, Integer
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["WindowKernel", "WindowsOfItems", "over_of"]
@@ -106,21 +106,9 @@ class WindowKernel(KernelOfKeys):
 
     def _numbers(self, values: Columns, count: int) -> Any:
         """The number (int64) of the window of each value."""
-        takes, numbers = self.form_of_windows.takes, np.zeros(count, np.int64)
-        members = members_of(takes, values, count) if isinstance(takes, OneOf) and count else []
-        for number, one in enumerate(members):
-            if len(one.rows):
-                numbers[one.rows] = self._numbers_of(number, one.columns, len(one.rows))
-        return self._numbers_of(0, values, count) if count and not members else numbers
-
-    def _numbers_of(self, member: int, values: Columns, count: int) -> Any:
-        """The same for values of one schema."""
         windows = self.form_of_windows
-        column = return_values(windows.numbers[member][1], inputs_of({"value": values}), count)
-        if not isinstance(column, Column) or column.valid is not None or column.undefined is not None:
-            raise Undefined(0)
-        numbers = full_values(column, count)
-        if max(int(numbers.max()), -int(numbers.min())) > LONGEST // windows.size:
+        numbers = numbers_of(windows.takes, windows.numbers, values, count)
+        if count and max(int(numbers.max()), -int(numbers.min())) > LONGEST // windows.size:
             raise Undefined(0)
         return numbers
 
