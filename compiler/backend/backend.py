@@ -31,6 +31,9 @@ class BackendLog(StateLog, Protocol):
     def clean(self) -> None:
         """Remove what a start left that was killed before its first epoch had begun."""
 
+    def moved(self, before: Path, after: Path, /) -> None:
+        """The checkpoint is a copy. What lay in the directory ``before`` lies in ``after`` now."""
+
     @property
     def listed(self) -> Sequence[Path]:
         """The files of listings that epochs have taken."""

@@ -306,6 +306,9 @@ class LocalLog:
             shutil.rmtree(self.path, ignore_errors=True)
             self._is_signed = False
 
+    def moved(self, before: Path, after: Path) -> None:
+        """Nothing names a directory."""
+
     @property
     def listed(self) -> list[Path]:
         """The listings that epochs have taken."""

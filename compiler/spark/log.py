@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import quote, unquote, urlparse
 
 from pyspark.sql import SparkSession
 
@@ -132,6 +132,24 @@ class SparkLog:
                 log = next((log for log in _logs(self.path / "sources" / str(at)) if _number(log) >= last), None)
                 entries = map(json.loads, () if log is None else _below(log))
                 yield (_path(entry) for entry in entries if entry["batchId"] <= last)
+
+    def moved(self, before: Path, after: Path) -> None:
+        """Spark knows files that it has read by their whole paths, and a query by an id: it stops one that runs if another one of
+        its id starts."""
+        metadata = self.path / "metadata"
+        if metadata.exists():
+            metadata.with_name(".metadata.crc").unlink(missing_ok=True)
+            metadata.write_text(json.dumps({"id": str(uuid.uuid4())}))
+        for source in (self.path / "sources").glob("[0-9]*"):
+            for log in _logs(source):
+                with log.open() as text:
+                    version = text.readline().rstrip("\n")
+                entries = [json.loads(line) for line in _below(log)]
+                for entry in entries:
+                    if (path := _path(entry)).is_relative_to(before):
+                        entry["path"] = f"file://{quote(str(after / path.relative_to(before)))}"
+                log.with_name(f".{log.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
+                log.write_text("\n".join([version, *map(json.dumps, entries)]))
 
     def shorten(self, directory: Path, scratch: Path) -> None:
         """Shorten the logs of sources that read a directory, between two micro-batches. ``scratch``: a directory on the

@@ -100,13 +100,14 @@ class Reconciler:
 
     # ------------------------------------------------------------------------------------------------------- flows
 
-    def restore(self) -> None:
-        """Start what shall run, and remove everything else."""
+    def restore(self, *, imports: bool = True, sources_end: bool = False) -> None:
+        """Start what shall run, and remove everything else. ``imports``: from the copies of code, which this process has not
+        imported yet. ``sources_end``: sources do not run; readers of their channels find what they have sent."""
         self.running, self.markers = self.database.running(), self.database.markers()
         launches = {one.launch for one in self.running.operators.values()}
         self.launches.forget_others(launches)
         for name, one in self.database.submissions().items():
-            if one.code:
+            if one.code and imports:
                 copy = self.copies.of(one.code)
                 refuse_imported(name, copy)
                 _import_from(copy.root)
@@ -120,7 +121,7 @@ class Reconciler:
             launch, _ = self._launched[self.running.operators[segment.root].launch]
             self.host.attach(segment, self._channels(segment), launch.places)
         for segment in segments:
-            self._begin(segment)
+            self._begin(segment, is_over=sources_end and not segment.readings)
         self.host.remove_others()
 
     def submit(self, submitted: Submitted) -> Decision:
@@ -208,11 +209,17 @@ class Reconciler:
         """Stop a flow and what runs for it alone. ``drain``: its open blocks are answered first. Raises :class:`UsageError`
         ``TT402`` if there is no such flow, and :class:`TimeoutError` if the drain is not over after some seconds."""
         self.need(name)
-        if drain:
-            self._drain(unmerge(self.running, name), seconds)
         decision = unmerge(self.running, name)
+        if drain:
+            self._drain(decision, seconds)
         self._carry_out(decision)
         return decision
+
+    def shares_open_blocks(self, name: str) -> bool:
+        """Whether a flow shares operators behind sources. They go on when it leaves, and may have open blocks of its."""
+        stops = {one.instance for one in unmerge(self.running, name).stop}
+        shared = [self.running.operators[one] for one in self.running.flows[name].needs if one not in stops]
+        return any(one.inputs and self._is_segment(one, self._launched[one.launch][1]) for one in shared)
 
     def take_over(self, name: str, successor: str) -> Decision | None:
         """Let one flow, which runs, take the name of another one, which stops: if that one has answered all that the successor
@@ -412,9 +419,9 @@ class Reconciler:
     def _channels(self, segment: OperatorSegment) -> list[str]:
         return [name_of(self.running.operators[tap]) for tap in segment.upstream]
 
-    def _begin(self, segment: OperatorSegment) -> None:
+    def _begin(self, segment: OperatorSegment, *, is_over: bool = False) -> None:
         launch, _ = self._launched[self.running.operators[segment.root].launch]
-        self.host.begin(segment, launch, self._channels(segment))
+        self.host.begin(segment, launch, self._channels(segment), is_over=is_over)
 
 
 def _flow(submitted: Submitted, launched: Launched) -> SubmittedFlow:

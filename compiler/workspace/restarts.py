@@ -72,6 +72,7 @@ class RestartingSupervisor:
         self._backoff, self._clock = backoff or Backoff(), clock
         self._segments: dict[str, _Segment] = {}
         """Upstream first."""
+        self._paused: set[str] = set()
 
     def keep(self, name: str, start: Callable[[], Running], upstream: Collection[str] = ()) -> None:
         """Let a segment run from now on. ``start``: opens and starts it, each time anew. ``upstream``: the segments that it reads
@@ -98,6 +99,22 @@ class RestartingSupervisor:
     def drain(self, name: str) -> None:
         """Let a segment end behind all open blocks. It stays, ``OVER``, until it is removed."""
         self._supervisor.drain(name)
+
+    def pause(self, names: Collection[str]) -> None:
+        """Let segments end soon, and none of them start again until :meth:`go_on`. Who reads from them goes on."""
+        self._paused.update(names)
+        for name in [one for one in reversed(self._segments) if one in self._paused]:
+            self._supervisor.stop(name)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether all segments that were paused are over."""
+        return not any(one in self._paused for one in self._supervisor.running)
+
+    def go_on(self) -> None:
+        """Start the segments that were paused."""
+        self._paused.clear()
+        self._start_all()
 
     @property
     def states(self) -> dict[str, State]:
@@ -129,7 +146,7 @@ class RestartingSupervisor:
                 if name in failures:
                     self._has_failed(name, failures[name])
                 else:
-                    one.state = State.HELD if name in doomed else State.OVER
+                    one.state = State.HELD if name in doomed or name in self._paused else State.OVER
                     self._supervisor.forget(name)
         self._start_all()
 
@@ -142,7 +159,7 @@ class RestartingSupervisor:
         """Start what may run, each behind what it reads from."""
         for name, one in self._segments.items():
             due = one.state is State.HELD or (one.state is State.FAILED and one.due <= self._clock())
-            if due and all(self._is_fine(above) for above in one.upstream):
+            if due and name not in self._paused and all(self._is_fine(above) for above in one.upstream):
                 self._supervisor.start(name, one.start, one.upstream)
                 if name in self._supervisor.running:
                     one.state, one.began = State.RUNNING, self._clock()
@@ -164,4 +181,5 @@ class RestartingSupervisor:
 
     def _forget(self, name: str) -> None:
         del self._segments[name]
+        self._paused.discard(name)
         self._supervisor.forget(name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ import attrs
 
 from tracetypes.compiler.backend.backend import Backend, Opening, OpenInput, Running
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
-from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.open_segment import OpenSegment, Reports
 from tracetypes.compiler.backend.segment_opener import begin_files
 from tracetypes.compiler.backend.summary import Summary, shown_difference
@@ -49,12 +49,13 @@ SHORT: Final = 0.02
 
 @attrs.define(eq=False)
 class HostedSegment:
-    """A segment that shall run. ``running``: its last start, if it has started. ``summary``: what it did in this process.
-    ``notes``: what is to be known of it."""
+    """A segment that shall run. ``is_over``: it does not, and keeps what it has sent. ``running``: its last start, if it has
+    started. ``summary``: what it did in this process. ``notes``: what is to be known of it."""
 
     segment: OperatorSegment
     launch: Launch
     upstream: tuple[str, ...]
+    is_over: bool = False
     running: Running | None = None
     summary: Summary = attrs.field(factory=Summary)
     notes: list[str] = attrs.field(factory=list)
@@ -62,6 +63,31 @@ class HostedSegment:
     """Directories that it has locked."""
     store: RunStore | None = None
     """Of its last start."""
+
+
+class Ended:
+    """A segment that is over before it starts."""
+
+    failure: BaseException | None = None
+    metrics: Batch | None = None
+
+    def drain(self) -> None:
+        """Nothing is open."""
+
+    def stop(self) -> None:
+        """It does not run."""
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """It is over."""
+        return True
+
+    def catch_up(self, seconds: float | None = None) -> bool:
+        """It has nothing to answer."""
+        return True
+
+    def listen(self, bell: Bell) -> None:
+        """It is over now."""
+        bell.ring()
 
 
 class SegmentHost:
@@ -121,9 +147,10 @@ class SegmentHost:
         for name in channels:
             self.channel(name).leave(segment)
 
-    def begin(self, segment: OperatorSegment, launch: Launch, upstream: Iterable[str]) -> None:
-        """Let a segment run. What it reads from is there already, and its channels are pinned for it."""
-        hosted = HostedSegment(segment, launch, tuple(upstream))
+    def begin(self, segment: OperatorSegment, launch: Launch, upstream: Iterable[str], *, is_over: bool = False) -> None:
+        """Let a segment run. What it reads from is there already, and its channels are pinned for it. ``is_over``: it only keeps
+        what it has sent."""
+        hosted = HostedSegment(segment, launch, tuple(upstream), is_over)
         with self.lock:
             self.segments[segment.name] = hosted
             self._supervisor.keep(segment.name, partial(self._start, hosted), hosted.upstream)
@@ -182,6 +209,23 @@ class SegmentHost:
             self._leaving.clear()
             self._supervisor.stop_all()
 
+    def pause(self, names: Collection[str] | None = None) -> None:
+        """Stop segments, all if none are named, and wait until they write nothing more. None starts before :meth:`go_on`."""
+        with self.lock:
+            self._supervisor.pause(self.segments.keys() if names is None else names)
+        while not self._is_paused:
+            self.look(SHORT)
+
+    @property
+    def _is_paused(self) -> bool:
+        with self.lock:
+            return self._supervisor.is_paused
+
+    def go_on(self) -> None:
+        """Start all segments that were paused, and are still there."""
+        with self.lock:
+            self._supervisor.go_on()
+
     @property
     def is_idle(self) -> bool:
         """Whether no segment is there any more."""
@@ -234,8 +278,15 @@ class SegmentHost:
             shutil.rmtree(self.folder / folder / name, ignore_errors=True)
 
     def _start(self, hosted: HostedSegment) -> Running:
-        hosted.running = self.backend.start(self._opened(hosted))
+        hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(self._opened(hosted))
         return hosted.running
+
+    def _ended(self, hosted: HostedSegment) -> Running:
+        """A segment that does not run. Readers of its channel find what it has sent."""
+        segment = hosted.segment
+        path = self.folder / "segments" / segment.name
+        self.channel(segment.name).sender = RunStore(claim(path, segment.plan, self.backend.log))
+        return Ended()
 
     def _opened(self, hosted: HostedSegment) -> OpenSegment:
         segment, launch, backend = hosted.segment, hosted.launch, self.backend

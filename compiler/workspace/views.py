@@ -12,15 +12,16 @@ from tracetypes.compiler.workspace.arguments import time_of
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
 
-__all__ = ["FlowView", "WorkspaceView", "stopped_view", "view_of"]
+__all__ = ["FlowView", "WorkspaceView", "bare_view", "view_of"]
 
 
 @attrs.frozen(kw_only=True)
 class FlowView:
     """A flow of a workspace, as :meth:`Workspace.show` tells of it.
 
-    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``, or
-    ``"stopped"`` (a channel kept too much for it, TT232; it does not start again).
+    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``,
+    ``"draining"`` (it has left, and its open blocks are being answered), or ``"stopped"`` (a channel kept too much for it, or too
+    many rows were late or rejected; it does not start again).
     ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
     ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
     and keep a state: what they have seen before ``begins`` is in the flow's answers. ``replaced``: if it has taken the place of
@@ -29,7 +30,7 @@ class FlowView:
     for each of its flows."""
 
     name: str
-    state: Literal["running", "failed", "held", "over", "stopped"]
+    state: Literal["running", "failed", "held", "over", "draining", "stopped"]
     error: str | None
     operators: int
     shared: int
@@ -85,11 +86,11 @@ class WorkspaceView:
         printer.text(str(self))
 
 
-def stopped_view(name: str, why: str) -> FlowView:
-    """Of a flow that was stopped. ``why``: the text of the error."""
+def bare_view(name: str, state: Literal["draining", "stopped"], why: str | None = None) -> FlowView:
+    """Of a flow that the workspace does not run any more. ``why``: the text of the error."""
     return FlowView(
         name=name,
-        state="stopped",
+        state=state,
         error=why,
         operators=0,
         shared=0,

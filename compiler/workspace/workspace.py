@@ -28,35 +28,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from tracetypes.calls import need_choice, need_inputs, need_limit, need_outputs, need_whole
+from tracetypes.calls import need_choice, need_limit, need_whole
 from tracetypes.check import Checked
-from tracetypes.compiler.analysis.identity.identities import Digest, identities
-from tracetypes.compiler.backend.backend import Engine, refuse_unsupported
-from tracetypes.compiler.backend.compilation import check_once, extras
+from tracetypes.compiler.backend.backend import Engine
+from tracetypes.compiler.backend.compilation import extras
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.local.backend import LocalEngine
-from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, require_groups
 from tracetypes.compiler.store.locks import Locks
-from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.compiler.workspace.arguments import (
-    addresses_of,
     delete_outputs,
-    need_all,
     need_name,
-    refuse_overlapping,
     start_of,
 )
-from tracetypes.compiler.workspace.cheap_operators import cheap_operators
+from tracetypes.compiler.workspace.backups import make_backup, restore_backup
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
-from tracetypes.compiler.workspace.launches import Launch
+from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
+from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
 from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.compiler.workspace.stopped_flows import StoppedFlows
-from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, stopped_view, view_of
+from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, view_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import Dataflow
 
@@ -97,6 +92,7 @@ class Workspace:
         need_whole("most_kept", most_kept)
         self.path = Path(os.path.abspath(path))
         self.floor = floor
+        self._backend = backend
         self._limits = RetentionLimits(most_kept, longest_kept.total_seconds())
         self._control = Control()
         self._lock = threading.RLock()
@@ -116,6 +112,8 @@ class Workspace:
             self._reconciler.restore()
             for name in self._stopped.outputs.keys() & self._reconciler.running.flows.keys():  # a kill came between
                 self._reconciler.remove(name)
+            self._drains = DrainCopies(self._reconciler, self.path, running, backend, locks, engine.fuses)
+            self._drains.restore()
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
             self._thread.start()
             self._stack = stack.pop_all()
@@ -166,11 +164,24 @@ class Workspace:
         need_choice("backfill", backfill)
         need_limit("max_late", max_late, part=True)
         need_limit("max_rejects", max_rejects)
-        launch = self._launch(name, flow, inputs, outputs, order or {}, parallelism, key_groups, alone=backfill)
+        launch = launch_of(
+            name,
+            flow,
+            inputs,
+            outputs,
+            order=order or {},
+            parallelism=parallelism,
+            key_groups=key_groups,
+            alone=backfill,
+            engine=self._engine,
+            path=self.path,
+        )
         begins = start_of(start)
         with self._lock:
             self._need_open()
             self._need_space()
+            if self._drains.of(name) is not None:
+                raise UsageError("TT402", f"flow {name!r} is being drained", fix="wait for it, or give another name")
             before = self._rows.by_segment()
             submitted = Submitted(
                 launch=launch, start=begins, exact=share == "exact", alone=backfill, max_late=max_late, max_rejects=max_rejects
@@ -182,7 +193,7 @@ class Workspace:
 
     def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
         """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its
-        open blocks are, as if its inputs ended here; an operator that it shares goes on, and its open blocks stay open.
+        open blocks are, as if its inputs ended here. What it shares goes on for the others; a copy of it answers for this flow.
         ``purge``: its output directories are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there
         is no such flow, and :class:`TimeoutError`."""
         with self._lock:
@@ -192,6 +203,13 @@ class Workspace:
                 if purge:
                     delete_outputs(list(outputs.values()))
                 return
+            leaving = self._drains.of(name)
+        if leaving is not None:
+            if drain:
+                leaving.wait(seconds)
+            else:
+                leaving.remove()
+            return
         if drain:
             self.wait(name, seconds)
         with self._lock:
@@ -199,9 +217,15 @@ class Workspace:
             self._reconciler.need(name)
             self._rows.deliver(name)
             outputs = self._reconciler.database.submissions()[name].plain["outputs"]
-            decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
+            copy: DrainCopy | None = None
+            if drain and self._reconciler.shares_open_blocks(name):
+                copy, decision = self._drains.begin(name)
+            else:
+                decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
             names = [f"{one.launch}-{one.id}" for one in decision.stop]
         self._until_gone(names)
+        if copy is not None:
+            copy.wait(seconds)
         if purge:
             with self._lock:
                 others = self._reconciler.database.submissions().values()
@@ -259,9 +283,10 @@ class Workspace:
             self._need_open()
             if name in self._stopped.outputs:
                 raise self._stopped.error(name)
-            if name is not None:
+            drains = [copy for each in self._drains.flows if name in (None, each) and (copy := self._drains.of(each))]
+            if name is not None and not drains:
                 self._reconciler.need(name)
-            names = [name] if name is not None else list(self._reconciler.running.flows)
+            names = [one for one in self._reconciler.running.flows if name in (None, one)]
             segments = list(dict.fromkeys(one for each in names for one in self._reconciler.segments_of(each)))
         for segment in segments:
             while True:
@@ -273,11 +298,13 @@ class Workspace:
                     self._raise_failure(segment)
                     break
         with self._lock:
-            for one in names:
-                if one in self._reconciler.running.flows:
-                    self._check_rows(one)
+            for each in names:
+                if each in self._reconciler.running.flows:
+                    self._check_rows(each)
             if name in self._stopped.outputs:
                 raise self._stopped.error(name)
+        for copy in drains:
+            copy.wait(None if until is None else max(0.0, until - time.monotonic()))
 
     def show(self) -> WorkspaceView:
         """What runs, as of now."""
@@ -285,7 +312,8 @@ class Workspace:
             self._need_open()
             reconciler = self._reconciler
             flows = tuple(view_of(name, self._reconciler, self._rows) for name in sorted(reconciler.running.flows))
-            flows += tuple(stopped_view(name, str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
+            flows += tuple(bare_view(name, "draining") for name in self._drains.flows)
+            flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
             return WorkspaceView(
                 flows=flows,
@@ -295,6 +323,25 @@ class Workspace:
                 kept={name: {reader: one.size for reader, one in by.items()} for name, by in kept.items() if by},
             )
 
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """Write a backup of the workspace and of its output directories. Segments stop meanwhile, and go on. ``target``: a
+        directory that is not there yet; on the disk of the outputs it shares their files. Topics and tables are not in it.
+        Raises :class:`UsageError` ``TT402`` if it is there, and :class:`RunError` ``TT209`` if it cannot be written."""
+        with self._lock:
+            self._need_open()
+            host = self._reconciler.host
+            host.pause()
+            try:
+                make_backup(self.path, self._reconciler.database, Path(os.path.abspath(target)), self._backend)
+            finally:
+                host.go_on()
+
+    @staticmethod
+    def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+        """Put a workspace that was backed up at a path, and its outputs where they were. Opened there, its flows go on from the
+        backup. Raises :class:`UsageError` ``TT402`` if something is there already."""
+        restore_backup(Path(os.path.abspath(backup)), Path(os.path.abspath(path)), _engine)
+
     def close(self) -> None:
         """Stop all segments. The flows stay submitted, and run on when the workspace is opened again."""
         with self._lock:
@@ -302,6 +349,7 @@ class Workspace:
                 return
             self._is_closed = True
             self._reconciler.host.stop_all()
+            self._drains.stop()
         while not self._reconciler.host.is_idle:
             self._reconciler.host.look(SHORT)
         self._control.news.ring()
@@ -347,46 +395,6 @@ class Workspace:
         outputs = self._reconciler.database.submissions()[name].plain["outputs"]
         self._stopped.add(name, outputs, error)
         self._reconciler.remove(name)
-
-    def _launch(
-        self,
-        name: str,
-        flow: Dataflow | Checked,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        order: Mapping[str, Any],
-        parallelism: int,
-        key_groups: int | None,
-        *,
-        alone: bool,
-    ) -> Any:
-        need_inputs(inputs)
-        need_outputs(outputs)
-        need_whole("parallelism", parallelism)
-        groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
-        require_groups(parallelism, groups)
-        checked = check_once(flow)
-        places, targets = addresses_of("source", inputs), addresses_of("sink", outputs)
-        need_all("source", {one.name for one in checked.graph.sources}, places, "inputs")
-        need_all("sink", {one.name for one in checked.graph.sinks}, targets, "outputs")
-        refuse_unsupported(name, self._engine.unsupported(places))
-        refuse_overlapping(places, targets, self.path)
-        how = {source: f"{address} {order.get(source, 'modified')}" for source, address in places.items()}
-        by_node = identities(checked, inputs=how, outputs=targets)
-        return Launch(
-            flow=name,
-            start=None,
-            checked=checked,
-            identities={
-                id: None if alone or not isinstance(one, Digest) else one.text for id, one in by_node.items()
-            },
-            cheap=cheap_operators(checked, AnalysisCache()),
-            inputs=places,
-            outputs=targets,
-            orders=dict(order),
-            parallelism=parallelism,
-            key_groups=groups,
-        )
 
     def _raise_failure(self, segment: str) -> None:
         states = self._reconciler.host.states()

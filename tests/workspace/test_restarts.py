@@ -243,3 +243,30 @@ def test_a_random_life(steps: list[tuple[str, str]]) -> None:
     for _ in range(len(GRAPH)):
         workspace.look(10)
     assert set(workspace.kept.states.values()) <= {RUNNING}
+
+
+def test_who_is_paused_starts_when_it_may(workspace: Workspace) -> None:
+    workspace.keep("a")
+    workspace.keep("b", "a")
+    workspace.keep("c", "b")
+    workspace.look()
+    workspace.kept.pause(["a", "b"])
+    assert workspace.look(100) == {"a": HELD, "b": HELD, "c": RUNNING}
+    assert workspace.kept.is_paused
+    assert workspace.segments["c"].heard == []
+    workspace.kept.go_on()
+    assert set(workspace.look().values()) == {RUNNING}
+    assert workspace.starts == {"a": 2, "b": 2, "c": 1}
+
+
+def test_who_is_paused_may_be_removed_or_fail(workspace: Workspace) -> None:
+    workspace.keep("a")
+    workspace.keep("b")
+    workspace.look()
+    workspace.segments["b"].fails()
+    workspace.kept.pause(["a", "b"])
+    assert workspace.look() == {"a": HELD, "b": FAILED}
+    assert workspace.look(100) == {"a": HELD, "b": FAILED}
+    workspace.kept.remove("a")
+    workspace.kept.go_on()
+    assert workspace.look() == {"b": RUNNING}

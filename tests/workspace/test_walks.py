@@ -105,6 +105,7 @@ def compare(home: Path) -> int:
     closed: dict[str, int] = {}
     counts: dict[str, int] = {}
     upto: list[int] = []
+    drained: set[str] = set()
     for step in walk.done:
         match step["do"]:
             case "come":
@@ -117,10 +118,14 @@ def compare(home: Path) -> int:
                 closed |= dict.fromkeys(submits.keys() - counts.keys(), waited)
             case _:
                 counts[step["name"]] = step["clicks"]
+                if step["drain"]:
+                    drained.add(step["name"])
     assert counts.keys() == submits.keys()
     for name, step in submits.items():
         found = rows(home / name)
         expected = answer(clicks[: counts[name]], **step["flow"], **step["begins"])
+        if name in drained:
+            assert found == expected, (name, step)
         last = max((end for end, _, _ in found), default=0)
         assert found == [one for one in expected if one[0] <= last], (name, step)
         missing = [one for one in expected if last < one[0] <= closed.get(name, 0)]

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import sys
+import threading
 import time
 from builtins import sum as builtin_sum
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from tracetypes.compiler.workspace import reconciler
 from tracetypes.compiler.workspace import workspace as workspaces
 from tracetypes.compiler.workspace.code_copies import Sources
 from tracetypes.compiler.workspace.launches import sources_of_launch
+from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.gates import sequence
 from tracetypes.stdlib import aggregate, map_values, sum
@@ -318,6 +320,61 @@ def test_a_flow_takes_over_at_a_marker(shop: Shop, open_workspace: Callable[[], 
     assert [one for one in shop.rows("ann") if one[0] <= at] == [one for one in answer(shop.clicks) if one[0] <= at]
     expected = answer(shop.clicks, least=5, window=int(view.begins.timestamp()))
     assert [one for one in shop.rows("new") if one[0] > at] == [one for one in expected if one[0] > at] != []
+
+
+def test_a_flow_that_shares_is_drained_with_its_open_blocks(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """The others go on with what it shares, and notice nothing."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    begins = shop.submit(workspace, "bob", totals("bob", changes=True), start="earliest")
+    shop.submit(workspace, "cat", totals("cat"))
+    workspace.wait()
+    write(shop.folder, 50, [Click("u9", 899, 7)])
+    workspace.remove("bob", drain=True)
+    shop.clicks.append(Click("u9", 899, 7))
+    assert shop.rows("bob") == answer(shop.clicks, changes=True, window=begins, change=begins)
+    assert (900, "u9", 7) in shop.rows("bob")
+    assert not any(end == 900 for end, _, _ in shop.rows("ann"))
+    assert {one.name: one.state for one in workspace.show().flows} == {"ann": "running", "cat": "running"}
+    assert not list((shop.home / "workspace" / "draining").iterdir())
+    shop.come(900)
+    workspace.wait()
+    workspace.remove("cat", drain=True)
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+    assert all(one.startswith("workspace.db") for one in files_of(shop.home / "workspace"))
+
+
+def test_a_drain_that_takes_longer_goes_on(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown, waited for, and goes on when the workspace is opened again."""
+    may_go_on = threading.Event()
+    restore = Reconciler.restore
+
+    def later(self: Reconciler, **options: bool) -> None:
+        if options:
+            may_go_on.wait(0.5)
+        restore(self, **options)
+
+    monkeypatch.setattr(Reconciler, "restore", later)
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    shop.submit(workspace, "bob", totals("bob"), start="earliest")
+    workspace.wait()
+    with pytest.raises(TimeoutError, match="the drain of 'bob' is not over"):
+        workspace.remove("bob", drain=True, seconds=0.4)
+    assert {one.name: one.state for one in workspace.show().flows} == {"ann": "running", "bob": "draining"}
+    with pytest.raises(UsageError, match="TT402 flow 'bob' is being drained"):
+        shop.submit(workspace, "bob", totals("bob"))
+    workspace.close()
+    workspace = open_workspace()
+    assert workspace.show()["bob"].state == "draining"
+    may_go_on.set()
+    workspace.wait("bob")
+    assert [one.name for one in workspace.show().flows] == ["ann"]
+    assert shop.rows("bob") == answer(shop.clicks)
+    workspace.remove("ann")
 
 
 def test_TT217_a_flow_with_too_many_late_or_rejected_rows_stops_alone(

@@ -24,6 +24,7 @@ from tracetypes.compiler.store.file_channel import ChannelOutput
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.workspace import reconciler
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
+from tracetypes.compiler.workspace.drain_copies import DrainCopies
 from tracetypes.compiler.workspace.launches import Launches
 from tracetypes.compiler.workspace.segment_host import SegmentHost
 from tracetypes.workspace import Workspace
@@ -40,6 +41,10 @@ POINTS: tuple[tuple[type[Any], str], ...] = (
     (SegmentHost, "drain"),
     (SegmentHost, "_forget"),
     (SegmentHost, "remove_others"),
+    (SegmentHost, "pause"),
+    (SegmentHost, "go_on"),
+    (DrainCopies, "_copy"),
+    (DrainCopies, "_drain"),
     (ChannelRetention, "clean"),
     (ChannelOutput, "take"),
     (RunStore, "begin"),

@@ -1,0 +1,203 @@
+"""Flows that are drained while others go on with what they share.
+
+::
+
+    WORKSPACE/draining/ann-7/           a workspace of its own, with this flow alone
+    WORKSPACE/draining/ann-7/drain.json    its name, and the segments that ran for it alone. Written last
+
+What a flow shares goes on for the others, so its open blocks cannot be closed there. They are closed in a copy: the segments of
+the flow stop for a moment, their states and channels are copied, and the flow leaves. In the copy it is alone, and its inputs end
+with what its sources have sent. After a kill the copy is drained when the workspace is opened again; a copy of a flow that had
+not left yet is removed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tracetypes.compiler.backend.backend import Backend
+from tracetypes.compiler.backend.control import Control
+from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.workspace.database import WorkspaceDatabase
+from tracetypes.compiler.workspace.merge import unmerge
+from tracetypes.compiler.workspace.reconciler import Reconciler
+from tracetypes.compiler.workspace.restarts import State
+from tracetypes.compiler.workspace.running import Decision
+from tracetypes.compiler.workspace.segment_host import SHORT
+from tracetypes.compiler.workspace.source_rows import SourceRows
+
+__all__ = ["DrainCopies", "DrainCopy"]
+
+_ABOUT: Final = "drain.json"
+
+
+@attrs.define(eq=False)
+class DrainCopies:
+    """The copies of a workspace. ``backend``, ``locks`` and ``fuse``: of the workspace; ``name``: of its backend."""
+
+    reconciler: Reconciler
+    folder: Path
+    backend: Backend
+    name: str
+    locks: Locks
+    fuse: bool
+    _copies: list[DrainCopy] = attrs.field(init=False, factory=list)
+
+    def restore(self) -> None:
+        """Go on with the copies that a kill has left."""
+        for path in sorted(self._place.iterdir()) if self._place.is_dir() else ():
+            about = read_json(path / _ABOUT)
+            names = {f"{one.launch}-{one.id}" for one in self.reconciler.running.operators.values()}
+            if about is None or names & {*about["own"]}:  # the flow is still there
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                self._drain(about["flow"], path, imports=True)
+
+    def begin(self, name: str) -> tuple[DrainCopy, Decision]:
+        """Copy a flow, let it leave, and drain the copy. Returns the decision too, whose segments are to end first."""
+        reconciler, host = self.reconciler, self.reconciler.host
+        path = self._place / f"{name}-{reconciler.running.version}"
+        own = [f"{one.launch}-{one.id}" for one in unmerge(reconciler.running, name).stop]
+        host.pause(reconciler.segments_of(name))
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+            self._copy(name, path)
+            write_json(path / _ABOUT, {"flow": name, "own": own})
+            decision = reconciler.remove(name)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        finally:
+            host.go_on()
+        while any(map(host.is_leaving, own)):
+            host.look(SHORT)
+        return self._drain(name, path, imports=False), decision
+
+    def of(self, name: str) -> DrainCopy | None:
+        """The copy of a flow that is being drained, if it is."""
+        return next((one for one in self._copies if one.flow == name and not one.is_over), None)
+
+    @property
+    def flows(self) -> list[str]:
+        """The flows that are being drained."""
+        return sorted(one.flow for one in self._copies if not one.is_over)
+
+    def stop(self) -> None:
+        """Stop all copies. They go on when the workspace is opened again."""
+        for one in self._copies:
+            one.stop()
+
+    @property
+    def _place(self) -> Path:
+        return self.folder / "draining"
+
+    def _copy(self, name: str, path: Path) -> None:
+        """A workspace with one flow, of which nothing runs."""
+        path.mkdir(parents=True)
+        for kind in ("launches", "code"):
+            if (self.folder / kind).is_dir():
+                shutil.copytree(self.folder / kind, path / kind)
+        for segment in self.reconciler.segments_of(name):
+            for kind in ("segments", "channels", "aside"):
+                if (self.folder / kind / segment).is_dir():
+                    shutil.copytree(self.folder / kind / segment, path / kind / segment)
+            self.backend.log(path / "segments" / segment).moved(self.folder, path)
+        self.reconciler.database.back_up(path / "workspace.db")
+        database = WorkspaceDatabase(path / "workspace.db", self.name)
+        try:
+            running = database.running()
+            for other in sorted(running.flows.keys() - {name}):
+                decision = unmerge(running, other)
+                database.write(decision)
+                running.apply(decision)
+        finally:
+            database.close()
+
+    def _drain(self, name: str, path: Path, *, imports: bool) -> DrainCopy:
+        copy = DrainCopy(name, path, WorkspaceDatabase(path / "workspace.db", self.name), imports)
+        copy.reconciler = Reconciler(self.backend, path, copy.database, self.locks, Control(), fuse=self.fuse)
+        self._copies = [*(one for one in self._copies if not one.is_over), copy]
+        copy.thread.start()
+        return copy
+
+
+@attrs.define(eq=False)
+class DrainCopy:
+    """A copy that is being drained, in a thread. ``imports``: whether its code is to be imported."""
+
+    flow: str
+    path: Path
+    database: WorkspaceDatabase
+    imports: bool
+    reconciler: Reconciler = attrs.field(init=False)
+    thread: threading.Thread = attrs.field(init=False)
+    failure: BaseException | None = attrs.field(init=False, default=None)
+    """What it failed of, if it is over."""
+    _is_stopped: bool = attrs.field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._body, name=f"tracetypes drain of {self.flow}", daemon=True)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its thread has ended."""
+        return not self.thread.is_alive()
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait until all blocks are answered. Raises what a segment failed of, and :class:`TimeoutError`; the drain goes on
+        then."""
+        self.thread.join(seconds)
+        if self.thread.is_alive():
+            raise TimeoutError(f"the drain of {self.flow!r} is not over; it goes on")
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """Stop, and keep what is there."""
+        self._is_stopped = True
+        self.reconciler.host.control.news.ring()
+        self.thread.join()
+
+    def remove(self) -> None:
+        """Stop, and leave open blocks open."""
+        self.stop()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _body(self) -> None:
+        host = self.reconciler.host
+        try:
+            self.reconciler.restore(imports=self.imports, sources_end=True)
+            for segment in self.reconciler.segments_of(self.flow):
+                host.drain(segment)
+                while not self._is_stopped and host.states().get(segment) is State.RUNNING:
+                    host.look(SHORT)
+                if self._is_stopped:
+                    return
+                if host.states().get(segment) is not State.OVER:
+                    self.failure = host.error(segment)
+                    break
+            SourceRows(self.reconciler, self.path).deliver(self.flow)
+            self._end()
+            shutil.rmtree(self.path, ignore_errors=True)
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self._end()
+            self.database.close()
+
+    def _end(self) -> None:
+        """Wait until nothing runs, and give its outputs back."""
+        host = self.reconciler.host
+        host.stop_all()
+        while not host.is_idle:
+            host.look(SHORT)
+        for hosted in host.segments.values():
+            for place in hosted.outputs:
+                host.locks.release(place)
+        host.segments.clear()
