@@ -14,7 +14,7 @@ import attrs
 
 from tests.spark.test_exactly_once import children, command_of
 
-__all__ = ["Memory", "PeakMemory", "cpu", "kill_all", "memory"]
+__all__ = ["Memory", "PeakMemory", "cpu", "kill_all", "memory", "used_by"]
 
 
 @attrs.frozen
@@ -72,10 +72,15 @@ def proportional(pid: int) -> float:
 
 def cpu() -> float:
     """Seconds of a core that this process has used, all below it, and those that any of these has waited for."""
+    return used_by(os.getpid())
+
+
+def used_by(pid: int) -> float:
+    """Seconds of a core that a process has used, all below it, and those that any of these has waited for."""
     ticks = 0
-    for pid in (os.getpid(), *children(os.getpid())):
+    for one in (pid, *children(pid)):
         with contextlib.suppress(OSError):
-            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+            ticks += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -3,6 +3,10 @@
     python -m benchmarks.reuse --count
     python -m benchmarks.reuse --decide [--operators N,N,...] [--decisions N]
     python -m benchmarks.reuse --attach [--joins N] [--rows N]
+    python -m benchmarks.reuse --cpu [--workloads RIoT,OPMW] [--traces NAME,...] [--rates 10,1000,most] [--step-seconds S]
+    python -m benchmarks.reuse --kills N [--walk-steps N]
+    python -m benchmarks.reuse --idle
+    python -m benchmarks.reuse --draw LINES.jsonl FIGURES.svg
 
 ``--count``: the operators of the paper's dataflows (*Collaborative Reuse of Streaming Dataflows in IoT Applications*): of each
 flow as it is submitted (``alone``), of each flow without duplicates (``de_duplicated``), and of all flows together
@@ -29,7 +33,29 @@ second. A second line has the **break-even**: what a row costs who writes it int
 processor time. Two flows that share a prefix pay for one write and two reads, two runs pay for the prefix twice. So sharing pays
 from ``pays_from_ns`` on.
 
-Prints JSON lines. There is no other side.
+``--cpu``: the processor time that the paper's traces take. Flows come and go: all in random order, and two random walks, which
+begin with 15 flows (section 5.1 of the paper). The workspace runs in a process of its own, merged and with sharing off, both at
+the same time (:mod:`benchmarks._reuse_cpu`). A line for each trace and rate has
+
+* ``merged_cpu_s`` and ``alone_cpu_s``: of the process and all below it, in steps of ``--step-seconds``. The start of the process
+  and what a submit or removal takes is not in them, but in ``actions_cpu_s``.
+* ``saving``: how much less the first is. ``ceiling``: the most that merging can save: what each operator takes in a step,
+  measured where its flow runs alone, times the steps and flows in which it runs, merged and not. ``of_ceiling``: exits with 1
+  below 0.9.
+* ``paper``: what the paper says, at 10 events a second, of tasks that are costly, and of 35 workflows of OPMW instead of 22.
+* ``left``: what is there when the last flow has gone.
+
+At the rate ``most`` a step has ``--backlog`` events for each source and lasts until they are answered.
+
+``--kills N``: N times ``kill -9`` at random moments of a walk (:mod:`benchmarks._reuse_kills`). Exits with 1 if a flow is lost or
+a trace differs from that of the same walk without kills.
+
+``--idle``: the share of a core that a workspace uses without flows, with all 21 flows of RIoTBench and no rows, and behind their
+drain.
+
+``--draw``: figures 2 to 4 of the paper from the lines of ``--cpu``.
+
+Prints JSON lines. ``--cpu`` has another side; the rest has none.
 """
 
 from __future__ import annotations
@@ -50,7 +76,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks._attach import attach
+from benchmarks._reuse_cpu import MOST, Pace, cpu
 from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, TypedFlow, counts, opmw, processes, riot
+from benchmarks._reuse_idle import idle
+from benchmarks._reuse_kills import kills
+from benchmarks._reuse_traces import TRACES
+from benchmarks._reuse_workloads import WORKLOADS, riot_workload
 from tracetypes import __version__ as version
 from tracetypes.compiler.workspace.classes import SubmittedFlow, SubmittedOperator
 from tracetypes.compiler.workspace.database import Submission, WorkspaceDatabase
@@ -299,14 +330,45 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--attach", action="store_true")
     parser.add_argument("--joins", type=int, default=20)
     parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--idle", action="store_true")
+    parser.add_argument("--idle-seconds", type=float, default=30.0)
+    parser.add_argument("--draw", nargs=2, type=Path, metavar=("LINES", "SVG"))
+    parser.add_argument("--workloads", default="RIoT,OPMW")
+    parser.add_argument("--traces", default=",".join(TRACES))
+    parser.add_argument("--rates", default="10,1000,most")
+    parser.add_argument("--step-seconds", type=float, default=5.0)
+    parser.add_argument("--walk-steps", type=int, default=100)
+    parser.add_argument("--backlog", type=int, default=2_000)
     options = parser.parse_args(arguments)
-    if not (options.count or options.decide or options.attach):
-        parser.error("say --count, --decide or --attach")
+    parts = ("count", "decide", "attach", "cpu", "kills", "idle", "draw")
+    if not any(getattr(options, part) for part in parts):
+        parser.error(f"say one of {', '.join(f'--{part}' for part in parts)}")
     good = not options.count or count()
     if options.attach:
         for line in attach(options.joins, options.rows):
             print(json.dumps({**line, "versions": VERSIONS}), flush=True)
             good &= line.get("added_p99_s", 0.0) <= line.get("asked_s", 0.0)
+    if options.cpu:
+        rates = [MOST if one == "most" else int(one) for one in options.rates.split(",")]
+        paces = [Pace(rate, options.step_seconds, options.backlog) for rate in rates]
+        for workload in options.workloads.split(","):
+            for line in cpu(WORKLOADS[workload](), options.traces.split(","), paces, walk=options.walk_steps):
+                print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+                good &= line["of_ceiling"] >= line["asked_of_ceiling"]
+    if options.draw:
+        from benchmarks._reuse_figures import draw, read
+
+        draw(read(options.draw[0]), options.draw[1])
+    if options.idle:
+        line = idle(riot_workload(), options.idle_seconds)
+        print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+        good &= line["empty_core"] <= 0.01 and line["idle_core"] <= 0.05 and not any(line["left"].values())
+    if options.kills:
+        for line in kills(riot_workload(), options.kills, walk=options.walk_steps):
+            print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+            good &= not line["lost_flows"] and not line["different_traces"]
     if options.decide:
         for operators in map(int, options.operators.split(",")):
             good &= decide(operators, options.decisions)
