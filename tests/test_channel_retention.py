@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,3 +147,12 @@ def test_nothing_is_removed_that_somebody_needs(steps: list[tuple[str, str, int]
         kept.clean()
         assert all(reader.removed <= need for need in needs.values())
         assert reader.removed >= min([*needs.values(), 21])
+
+
+def test_a_channel_that_is_removed_keeps_nothing(tmp_path: Path) -> None:
+    """A workspace removes channels in one thread and asks what they keep in another."""
+    channel = FileChannel("c", tmp_path / "c")
+    (channel.rows / "00000003-0000.parquet").write_bytes(b"1234")
+    assert channel.kept(0).size == 4
+    shutil.rmtree(channel.path)
+    assert channel.kept(0) == Kept(0, None)

@@ -90,10 +90,11 @@ class FileChannel(Channel):
         return min((manifest_number(Path(name)) for name in os.listdir(self.manifests)), default=None)
 
     def kept(self, since: int) -> Kept:
-        """The sizes of the files, and the time of the first manifest. Files of an epoch that is being sent count."""
+        """The sizes of the files, and the time of the first manifest. Files of an epoch that is being sent count. A channel
+        that is removed meanwhile keeps nothing."""
         size, oldest = 0, list[float]()
         for directory in (self.manifests, self.rows):
-            with os.scandir(directory) as files:
+            with suppress(FileNotFoundError), os.scandir(directory) as files:
                 for file in files:
                     if manifest_number(Path(file.name)) >= since:
                         with suppress(FileNotFoundError):  # removed meanwhile

@@ -253,7 +253,8 @@ class SegmentHost:
 
     def kept_for(self, name: str) -> Mapping[str, Kept]:
         """What the channel of a segment keeps for each of its readers."""
-        return self.channels[name].kept_for() if name in self.channels else {}
+        channel = self.channels.get(name)  # others may remove it meanwhile
+        return {} if channel is None else channel.kept_for()
 
     def remove_others(self) -> None:
         """Remove what a kill has left of segments that do not run any more."""
