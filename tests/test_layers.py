@@ -15,6 +15,7 @@ TOP = (
     "tracetypes.recovery",
     "tracetypes.running",
     "tracetypes.workspace",
+    "tracetypes.workspace_commands",
     "tracetypes.suggestions",
     "tracetypes.testing",
 )

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.version import VERSION
+from tracetypes.workspace_arguments import add_workspace
 
 __all__ = ["BACKENDS", "SCHEDULING", "allowed", "is_choice", "pairs", "parser", "refuse_unknown"]
 
@@ -163,6 +164,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _pairs(one, "--input", "-i", "SOURCE=FILE", "a file to take rows from (default: random)")
     one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=commands["test"])
+    add_workspace(places, commands["workspace"])
     for one in places.choices.values():
         one.set_defaults(options=tuple(one._option_string_actions))
     return whole

@@ -1,4 +1,4 @@
-"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``, ``prepare``."""
+"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``, ``prepare``, ``workspace ACTION``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
-    commands |= {"test": _test}
+    commands |= {"test": _test, "workspace": _workspace}
     whole = parser(commands)
     parsed, unknown = whole.parse_known_args(arguments)
     try:
@@ -336,6 +336,12 @@ def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
         say.table(table.lines())
 
     return on_batch
+
+
+def _workspace(arguments: argparse.Namespace) -> int:
+    from tracetypes import workspace_commands
+
+    return workspace_commands.run(arguments)
 
 
 def _test(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -44,6 +44,7 @@ from tracetypes.compiler.workspace.arguments import (
 from tracetypes.compiler.workspace.backups import make_backup, restore_backup
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
+from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
@@ -190,6 +191,36 @@ class Workspace:
             self._rows.submitted(name, before)
             self._stopped.forget(name)
             return view_of(name, self._reconciler, self._rows)
+
+    def dry_run(
+        self,
+        name: str,
+        flow: Dataflow | Checked,
+        inputs: Mapping[str, str | os.PathLike[str]],
+        outputs: Mapping[str, str | os.PathLike[str]],
+        *,
+        share: Literal["states", "exact"] = "states",
+        backfill: bool = False,
+        is_visible: Callable[[str], bool] = lambda flow: True,
+    ) -> DryRun:
+        """What :meth:`submit` would start and share if some flows were all that run. ``is_visible``: which of them, by their
+        names. Raises the errors of :meth:`submit` that come before anything starts."""
+        need_name(name)
+        launch = launch_of(
+            name,
+            flow,
+            inputs,
+            outputs,
+            order={},
+            parallelism=1,
+            key_groups=None,
+            alone=backfill,
+            engine=self._engine,
+            path=self.path,
+        )
+        with self._lock:
+            self._need_open()
+            return dry_run(self._reconciler.running, launch, exact=share == "exact", is_visible=is_visible)
 
     def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
         """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its

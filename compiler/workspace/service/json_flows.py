@@ -118,7 +118,7 @@ class _Builder:
             return
         if len(plain) > self.registry.limits.tasks:
             self._refuse("TT416", "", f"{len(plain)} tasks, at most {self.registry.limits.tasks}", "make several flows of it")
-            return
+            raise FlowRefused(self.problems)
         seen: set[str] = set()
         for number, one in enumerate(plain):
             task: dict[str, Any] = one if isinstance(one, dict) else {}

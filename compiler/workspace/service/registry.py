@@ -99,6 +99,12 @@ class Registry:
         """An owner. One that the file does not name has a folder of its own below that of the service."""
         return self.owners.get(name) or Owner(name=name, outputs=self.folder / "outputs" / name)
 
+    def of_owner(self, name: str) -> Registry:
+        """What one owner may know of it."""
+        inputs = {one.name: one for one in self.inputs.values() if one.is_for(name)}
+        inputs = {one: attrs.evolve(each, owners=None) for one, each in inputs.items()}
+        return attrs.evolve(self, inputs=inputs, owners={name: self.owner(name)})
+
 
 def is_name(text: object) -> bool:
     """Whether a text may be the name of an owner, a flow or a task: letters, digits, ``-`` and ``_`` of ASCII."""
