@@ -48,6 +48,7 @@ RULES = (
             *OUTER,
             "tracetypes.__main__",
             "tracetypes.running",
+            "tracetypes.spark",
             "tracetypes.suggestions",
             "tracetypes.workspace",
             "tracetypes.workspace_commands",

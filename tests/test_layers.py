@@ -14,6 +14,7 @@ TOP = (
     "tracetypes.cli",
     "tracetypes.recovery",
     "tracetypes.running",
+    "tracetypes.spark",
     "tracetypes.workspace",
     "tracetypes.workspace_commands",
     "tracetypes.suggestions",

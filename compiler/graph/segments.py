@@ -29,12 +29,13 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.traced import Opaque, traced
 from tracetypes.compiler.tracing.cache_keys import AnalysisCache
 from tracetypes.edges import EdgeType
+from tracetypes.errors import UsageError
 from tracetypes.formats import Csv, JsonLines, Kafka, TextLines
-from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Receive, Sink, Source, title
+from tracetypes.nodes import Apply, Gate, Graph, Merge, Node, Receive, Sink, Source, ancestors, title
 from tracetypes.silence import needs, periods_in, unrolled
 from tracetypes.templates import OpStateless, overrides
 
-__all__ = ["Segment", "cut"]
+__all__ = ["Segment", "cut", "whole"]
 
 COPIES = 4
 """How often a stream is computed at most before it gets a channel."""
@@ -81,6 +82,36 @@ class Segment:
 def cut(checked: Checked, once: AnalysisCache | None = None) -> tuple[tuple[Segment, ...], tuple[str, ...]]:
     """The segments of a graph in topological order, and the decisions about shared streams."""
     return _Cut(checked, once or AnalysisCache()).run()
+
+
+MOST = 500
+"""Nodes of a graph at most that has no channel."""
+
+
+def whole(checked: Checked, sink: Sink) -> Segment:
+    """All that is upstream of a sink as one in-tree without channels: what has several consumers is computed for each of them.
+
+    Raises :class:`UsageError` ``TT430`` for a gate, for a merge whose readers wait for different lengths of time behind the end
+    of its inputs, and for a graph that would become too large."""
+    found = _Cut(checked, AnalysisCache())
+    merged, sizes = found.behind_merges(), dict[int, int]()
+    above = {node.id: node for node in (sink, *ancestors(checked.graph, sink.id))}
+    for node in checked.graph.nodes:
+        sizes[node.id] = 1 + sum(sizes[one] for one in node.inputs)
+        if node.id not in above:
+            continue
+        readers = [reader for reader in found.consumers[node.id] if reader.id in above]
+        where = f"sink {sink.name!r}: {title(node)} ({node.where})"
+        if isinstance(node, Gate):
+            fix = "run the flow with run(), or take the gate out"
+            raise UsageError("TT430", f"{where} is a gate, and a DataFrame has nothing that a gate could hold back", fix=fix)
+        if len(readers) > 1 and node.id in merged and found.silence_differs(node, readers):
+            fix = "give each of its readers a merge of its own"
+            raise UsageError("TT430", f"{where} has readers that wait for different lengths of time behind its end", fix=fix)
+    if sizes[sink.id] > MOST:
+        fix = "run the flow with run(), which computes once what has several consumers"
+        raise UsageError("TT430", f"sink {sink.name!r} would compute {sizes[sink.id]:,} operators in one plan", fix=fix)
+    return found.segment(sink.name, sink.id, None)
 
 
 class _Cut:

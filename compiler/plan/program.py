@@ -8,14 +8,14 @@ import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.graph.passes import compile_graph
-from tracetypes.compiler.graph.segments import Segment, cut
+from tracetypes.compiler.graph.segments import Segment, cut, whole
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS, plan_of, require_groups
 from tracetypes.compiler.tracing.cache_keys import AnalysisCache
-from tracetypes.nodes import Graph, Receive
+from tracetypes.nodes import Graph, Receive, Sink
 from tracetypes.silence import NOTHING, Need, has_markers_in_band, needs, periods_in, unrolled
 
-__all__ = ["Program", "alone", "program", "silence_beyond"]
+__all__ = ["Program", "alone", "program", "silence_beyond", "whole_plan"]
 
 
 @attrs.frozen(eq=False)
@@ -90,6 +90,14 @@ def program(
         for segment in segments
     )
     return Program(checked.graph.name, segments, plans, shared)
+
+
+def whole_plan(checked: Checked, sink: Sink, key_groups: int) -> Plan:
+    """One plan for all that is upstream of a sink, without channels. Raises :class:`UsageError` ``TT430`` as
+    :func:`.segments.whole`."""
+    segment = whole(checked, sink)
+    compiled = compile_graph(segment.checked, parallelism=key_groups, key_groups=key_groups)
+    return plan_of(compiled, parallelism=key_groups, key_groups=key_groups, quiet=segment.quiet)
 
 
 def silence_beyond(segments: Sequence[Segment], periods: Collection[int]) -> dict[str, Need]:

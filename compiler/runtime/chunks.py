@@ -22,7 +22,7 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import EventTime
 from tracetypes.records import Integer, Schema, String
 
-__all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "in_order", "place", "scatter"]
+__all__ = ["Chunk", "LateRows", "PlacedChunk", "hashes", "in_order", "place", "placed_in_bag", "scatter"]
 
 NEVER = -(2**62)
 
@@ -184,6 +184,17 @@ def place(how: EventTime, chunk: Chunk, newest: int | None, own: int | None = No
     late = LateRows(rows, ends[rows], closed, (ends <= within - how.delay)[rows], int(times[rows].max()))
     on_time = ~is_late
     return PlacedChunk(chunk, on_time, ends[on_time], late, int(before[-1]))
+
+
+def placed_in_bag(how: EventTime, chunk: Chunk) -> PlacedChunk:
+    """Blocks of the rows of a chunk of a bag, which has no order: none is late by another. There are rows."""
+    newest = chunk.newest
+    if chunk.ordered:
+        return PlacedChunk(chunk, None, _ends(how, chunk, int(chunk.stamps[0]) * chunk.unit, newest), None, newest)
+    ends = chunk.times // how.period
+    ends += 1
+    ends *= how.period
+    return PlacedChunk(chunk, None, ends, None, newest)
 
 
 def _ends(how: EventTime, chunk: Chunk, first: int, last: int) -> Numbers:

@@ -123,8 +123,9 @@ def _schemas(leaf: FromSource) -> tuple[Schema, Schema]:
 class Frontier:
     """The links of a stage. What it keeps of them lies in a list: of each link, the progress of each part of its source."""
 
-    def __init__(self, stage: Stage, groups: KeyGroups) -> None:
-        self.groups, self.joined = groups, stage.joined
+    def __init__(self, stage: Stage, groups: KeyGroups, *, bags: bool = False) -> None:
+        """``bags``: items come with the ends of their blocks, also where the stage joins blocks."""
+        self.groups, self.joined, self.bags = groups, stage.joined, bags
         self.all = [_of(link) for link in links(stage.region)]
         self.readers = {at: one for at, one in enumerate(self.all) if not isinstance(one, SentMarkers)}
         self.timed = {at: one for at, one in self.readers.items() if isinstance(one, EventTimes)}
@@ -331,6 +332,8 @@ class Frontier:
                     return np.full(len(ends), pending) if first is None else np.where(ends < first, pending, ends)
 
                 return bounded
+            case EventTimes() if self.bags and (joined := self.joined) is not None:
+                return lambda ends: ends_of_windows(ends, *joined)
             case _:
                 return lambda ends: ends
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
 import attrs
 
 from tracetypes.compiler.columns.coded_arrays import without_dictionaries
-from tracetypes.marker_runs import MarkerRuns, runs_of
+from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.silence import NO_SILENCE, Silence
 
 __all__ = [
@@ -151,6 +151,7 @@ class Report:
     silent for so long that the others do not wait for it. ``elapsed``: of a piece without rows, the event time to which
     the source has come with the clock (:mod:`tracetypes.compiler.connectors.closing`). ``clocked``: a clock has decided the rows;
     ``clock``: what it holds behind the piece, if anything; ``seen``: then the newest time of a row that it accepted.
+    Of a part of a bag (:mod:`.bags`): the ``blocks`` of its rows and, where that is needed, how many each has (``sizes``).
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -176,6 +177,8 @@ class Report:
     clocked: bool = False
     clock: str | None = None
     seen: int | None = None
+    blocks: MarkerRuns = NO_MARKERS
+    sizes: tuple[int, ...] = ()
 
     @property
     def reached(self) -> Reached:

@@ -157,12 +157,12 @@ def _place(stage: Stage, verifier: Verifier | None) -> Place | None:
 class StageKernel:
     """One stage of a plan; :meth:`step` runs one key group of it."""
 
-    def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None = None) -> None:
-        """``verifier``: one that other kernels have, too; None for one of its own."""
+    def __init__(self, plan: Plan, stage: Stage, verifier: Verifier | None = None, *, bags: bool = False) -> None:
+        """``verifier``: one that other kernels have, too; None for one of its own. ``bags`` as of :class:`Frontier`."""
         self.stage = stage
         self.verifier = Verifier.of(plan) if verifier is None else verifier
         groups = KeyGroups(stage.takes.key, 1 if is_straight(plan) else plan.key_groups)
-        self.frontier = Frontier(stage, groups)
+        self.frontier = Frontier(stage, groups, bags=bags)
         self.pipeline = Pipeline(plan, stage, self.verifier)
         self.opened = _opened(stage, groups, self.verifier, as_columns=self.pipeline.as_columns)
 

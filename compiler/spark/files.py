@@ -56,7 +56,7 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["FileInput", "check_types", "literal"]
+__all__ = ["FileInput", "check_types", "literal", "numbered", "read_as", "spark_type"]
 
 SCAN = "TRACETYPES_SCAN"
 """Environment: ``spark`` has Spark read local files too, as it does where the workers cannot open them by path."""
@@ -147,7 +147,7 @@ class FileInput(Input):
             columns = []
             for at, (name, type_) in enumerate(self.leaf.layout.columns):
                 here = name in schema.names and not isinstance(type_, UnitValue)
-                column = F.lit(None).cast(_spark_type(type_))
+                column = F.lit(None).cast(spark_type(type_))
                 if here:
                     column = read_as(F.col(f"`{name.replace('`', '``')}`"), schema[name].dataType, type_)
                 columns.append(column.alias(numbered(at)))
@@ -179,7 +179,7 @@ class FileInput(Input):
     def _schema(self) -> StructType:
         """The columns of the files; without files yet, those of the layout."""
         if not self.source_files.names:
-            return StructType([StructField(name, _spark_type(schema)) for name, schema in self.leaf.layout.columns])
+            return StructType([StructField(name, spark_type(schema)) for name, schema in self.leaf.layout.columns])
         try:
             return self.spark.read.option("recursiveFileLookup", "true").parquet(_glob(self.path)).schema
         except (PySparkException, Py4JError) as error:
@@ -255,16 +255,16 @@ def read_as(column: Column, actual: DataType, schema: Schema) -> Column:
         case Record() | OneOf(), StructType():
             fields = [
                 (read_as(column.getField(name), actual[name].dataType, one) if name in actual.names else F.lit(None))
-                .cast(_spark_type(one))
+                .cast(spark_type(one))
                 .alias(name)
                 for name, one in parts_of(schema)
             ]
             return F.when(column.isNotNull(), F.struct(*fields))
         case _:
-            return column.cast(_spark_type(schema))
+            return column.cast(spark_type(schema))
 
 
-def _spark_type(schema: Schema) -> DataType:
+def spark_type(schema: Schema) -> DataType:
     """The type of a column of a file."""
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -296,7 +296,7 @@ def _casts(actual: DataType, schema: Schema) -> bool:
                 return False
             return actual.precision - actual.scale <= precision - scale
         case _:
-            return type(actual) is type(_spark_type(schema))
+            return type(actual) is type(spark_type(schema))
 
 
 def literal(text: str) -> str:

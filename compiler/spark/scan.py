@@ -38,7 +38,7 @@ from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "runs"]
+__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "larger", "runs"]
 
 @attrs.frozen
 class End:
@@ -251,7 +251,7 @@ class ParquetScan(SplitScan):
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:
     """Batches, cut where the split changes."""
-    for batch in _larger(batches):
+    for batch in larger(batches):
         count = batch.num_rows
         if count == 0:
             continue
@@ -265,7 +265,7 @@ def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBa
             yield piece, batch.slice(start, end - start)
 
 
-def _larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+def larger(batches: Iterator[pa.RecordBatch], rows: int = 100_000) -> Iterator[pa.RecordBatch]:
     """Batches joined to about ``rows`` rows: what is done once a batch is done less often."""
     small: list[pa.RecordBatch] = []
     count = 0

@@ -20,10 +20,21 @@ from tracetypes.compiler.spark.wire import Task, iterator_of, no_collector
 from tracetypes.compiler.store.staging import Delivery, deliver
 from tracetypes.compiler.wire.messages import decode, encode
 
-__all__ = ["KeyedTask", "Processor"]
+__all__ = ["KeyedTask", "Processor", "decoded"]
 
 
 # ------------------------------------------------------------------------------------------------- stages
+
+
+def decoded(group: int, frames: Iterable[pd.DataFrame]) -> list[Message]:
+    """The messages of rows of Spark, for a key group."""
+    return [
+        decode(group, kind, bytes(header or b""), bytes(payload or b""))
+        for frame in frames
+        for kind, header, payload in zip(
+            frame["kind"].tolist(), frame["header"].tolist(), frame["payload"].tolist(), strict=True
+        )
+    ]
 
 
 class KeyedTask(Task):
@@ -45,13 +56,7 @@ class KeyedTask(Task):
     def step(self, id: int, frames: Iterable[pd.DataFrame], before: bytes | None) -> tuple[bytes, list[Message]]:
         """Run the stage for one key group and micro-batch."""
         group = self.groups[id]
-        messages = [
-            decode(group, kind, bytes(header or b""), bytes(payload or b""))
-            for frame in frames
-            for kind, header, payload in zip(
-                frame["kind"].tolist(), frame["header"].tolist(), frame["payload"].tolist(), strict=True
-            )
-        ]
+        messages = decoded(group, frames)
         with no_collector():
             state: StageState = self.kernel.fresh() if before is None else loads(before)
             try:

@@ -99,7 +99,13 @@ def _place(link: int, piece: Piece | None) -> bytes:
 
 @lru_cache(maxsize=64)
 def _report(report: Report) -> bytes:
-    return _json(attrs.asdict(report))
+    fields = attrs.asdict(report)
+    return _json(fields | {"blocks": shown_ranges(report.blocks.ranges)} if report.blocks else _without(fields, "blocks"))
+
+
+def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    del fields[name]
+    return fields
 
 
 def encode(message: Message) -> MessageRow:
@@ -169,8 +175,9 @@ def _body_of(kind: Kind, header: bytes, payload: Payload) -> Body:
             return Partials(head["link"], _piece(head["piece"]), *loads(payload))
         case Kind.REPORT:
             jump = head["jump"]
-            tuples = {name: tuple(head[name]) for name in ("piece", "markers", "counts")}
-            return Report(**{**head, **tuples, "jump": None if jump is None else tuple(jump)})
+            tuples = {name: tuple(head[name]) for name in ("piece", "markers", "counts", "sizes") if name in head}
+            others = {"blocks": MarkerRuns(read_ranges(head.get("blocks", ()))), "jump": None if jump is None else tuple(jump)}
+            return Report(**(head | tuples | others))
         case Kind.MARKERS:
             return Markers(**_read(head))
         case Kind.DRAIN:

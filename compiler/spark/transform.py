@@ -1,0 +1,353 @@
+"""A dataflow as DataFrames: what the caller gives and gets are DataFrames, and the query is the caller's.
+
+::
+
+    source DataFrame -> mapInArrow(BagScan) ---+
+    another one      -> mapInArrow(BagScan) ---+-> groupBy(key group).stateful(BagTask) -> ... -> mapInArrow(Unpacked)
+    earlier stage    --------------------------+
+
+The edges are those of :mod:`.lowering`. Nothing comes from a driver of ours: the frontier of a source is in the state of each key
+group, and goes on with the reports of each micro-batch (:mod:`tracetypes.compiler.runtime.bags`). Static DataFrames are one bag
+each, and their end ends the sources: stages are stateless functions of a key group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tracetypes.calls import need_whole
+from tracetypes.check import Checked
+from tracetypes.compiler.analysis.pickles import shipped
+from tracetypes.compiler.analysis.secret import HIDDEN, Key
+from tracetypes.compiler.backend.compilation import check_once
+from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.fingerprint import fingerprint
+from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, Stage, StageLink, links
+from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
+from tracetypes.compiler.plan.program import whole_plan
+from tracetypes.compiler.spark.bag_tasks import OUTCOME, BagScan, BagTask, StraightScan, Unpacked, schema_of_sink
+from tracetypes.compiler.spark.files import check_types, numbered, read_as, spark_type
+from tracetypes.compiler.spark.session import groups_to_ids
+from tracetypes.compiler.spark.tasks import Processor
+from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
+from tracetypes.compiler.wire.messages import Kind
+from tracetypes.errors import UsageError
+from tracetypes.graph import Dataflow
+from tracetypes.markers import InBand
+from tracetypes.nodes import RowPosition, Source, title
+from tracetypes.records import UnitValue, show
+
+__all__ = ["Transformed", "transform"]
+
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+THRESHOLD: Final = "spark.broadcast.UDFCompressionThreshold"
+MARGIN: Final = 1 << 16
+"""Bytes that a function has beside the plan."""
+STORE: Final = "spark.sql.streaming.stateStore.providerClass"
+
+
+class Transformed(Mapping[str, DataFrame]):
+    """What :func:`transform` returns: a DataFrame for each sink, by its name."""
+
+    def __init__(self, outcomes: Mapping[str, DataFrame], counts: Mapping[str, tuple[str, ...]]) -> None:
+        """``outcomes``: of each sink, all rows with their outcome. ``counts``: of each sink, its sources."""
+        self._outcomes, self._counts = dict(outcomes), counts
+
+    def __getitem__(self, sink: str) -> DataFrame:
+        frame = self.outcomes(sink)
+        names = [name for name in frame.columns if name not in OUTCOME]
+        observed = frame.observe(f"tracetypes.{sink}", *_metrics(self._counts[sink]))
+        return observed.where(F.col("_outcome") == "row").select(*(_column(name) for name in names))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outcomes)
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __repr__(self) -> str:
+        return f"<DataFrames of {', '.join(map(repr, self._outcomes))}>"
+
+    def outcomes(self, sink: str) -> DataFrame:
+        """All rows of a sink: its own, and the late and rejected ones of its sources. Behind the columns of the sink:
+
+        * ``_outcome`` (string): ``row``, ``late`` or ``reject``; the columns of the sink are null for the last two;
+        * ``_source``, ``_reason``, ``_row`` (string): of late and rejected rows the source, the reason, and the row as JSON;
+        * ``_block`` (timestamp): the end of the block of late rows;
+        * ``_count`` (bigint): how many rows it stands for: with ``late="count"`` one row has all late rows of a source and block.
+
+        Raises :class:`KeyError` if there is no such sink."""
+        return self._outcomes[sink]
+
+
+def transform(
+    flow: Dataflow | Checked,
+    inputs: Mapping[str, DataFrame],
+    *,
+    key_groups: int | None = None,
+    parts: Mapping[str, str] | None = None,
+    idle: Mapping[str, float] | None = None,
+    late: Literal["count", "rows"] = "count",
+) -> Transformed:
+    """The sinks of a dataflow as DataFrames, for DataFrames as its sources. Nothing runs yet, and no setting is changed.
+
+    ``inputs``: for each source a DataFrame with the columns that a file of the source has: ``key`` if its items have a key that
+    no ``key=`` computes, then the fields of the record, or ``value``. Their order does not matter, and further ones are ignored.
+    All are static, or all are streams.
+
+    The result has a DataFrame for each sink, with the columns that the sink has in ``run``: ``key``, then the fields of the
+    value or ``value``, then those that ``marker=`` and ``position=`` of the sink name.
+
+    **Static** DataFrames are bounded inputs: all blocks close and no row is late. **Streams**: the rows of a micro-batch are a
+    bag, and a row is late if *earlier* micro-batches closed its block. ``query.lastProgress.observedMetrics`` has the counts of
+    late and rejected rows under ``tracetypes.SINK``: ``rows``, ``late``, ``rejects``, and for each source ``late.SOURCE`` and
+    ``rejects.SOURCE``.
+
+    ``key_groups``: by default 16, or ``spark.sql.shuffle.partitions`` if that is more. ``late``: ``"count"`` counts late rows,
+    ``"rows"`` keeps each with its reason in :meth:`Transformed.outcomes`. ``parts`` and ``idle`` are refused yet.
+
+    Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for inputs that do not fit the flow or each other and for wrong
+    arguments, ``TT430`` for what a DataFrame cannot do, ``TT431`` for a setting of the session that is missing; :class:`RunError`
+    ``TT203`` for columns that do not fit a record.
+    """
+    need_choice_of_late(late)
+    for name, given in (("parts", parts), ("idle", idle)):
+        if given:
+            raise UsageError("TT430", f"{name}= is not there yet", fix=f"leave {name}= out, or run the flow with run()")
+    if key_groups is not None:
+        need_whole("key_groups", key_groups)
+    checked = check_once(flow)
+    spark, streams = _session_of(checked, inputs)
+    if key_groups is None:
+        key_groups = max(DEFAULT_KEY_GROUPS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0))
+    sinks = list(checked.graph.sinks)
+    plans = {sink.name: whole_plan(checked, sink, key_groups) for sink in sinks}
+    for plan in plans.values():
+        for leaf in plan.sources:
+            _refuse(leaf.source, streams=streams)
+            frame = inputs[leaf.source.name]
+            check_types(leaf, f"the DataFrame of source {leaf.source.name!r}", {one.name: one.dataType for one in frame.schema})
+    outcomes = {name: _Lowering(spark, plan, inputs, streams=streams, late=late).outcomes() for name, plan in plans.items()}
+    sources = {name: tuple(dict.fromkeys(leaf.source.name for leaf in plan.sources)) for name, plan in plans.items()}
+    return Transformed(outcomes, sources)
+
+
+def need_choice_of_late(late: object) -> None:
+    """Raise ``TT402`` unless it is one of the two."""
+    if late not in ("count", "rows"):
+        raise UsageError("TT402", f"late is {show(late)}", fix='give "count" or "rows"')
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+def _session_of(checked: Checked, inputs: Mapping[str, DataFrame]) -> tuple[SparkSession, bool]:
+    """The session of the inputs, and whether they are streams. Raises :class:`UsageError` ``TT402``."""
+    sources = list(dict.fromkeys(source.name for source in checked.graph.sources))
+    for name in inputs:
+        if name not in sources:
+            raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(map(repr, sources))}")
+    for name in sources:
+        if name not in inputs:
+            raise UsageError("TT402", f"source {name!r} has no input", fix=f"give inputs={{{name!r}: a DataFrame}}")
+        if not isinstance(inputs[name], DataFrame):
+            found = type(inputs[name]).__name__
+            raise UsageError("TT402", f"the input of source {name!r} is a {found}", fix="give a DataFrame of PySpark")
+    first = inputs[sources[0]]
+    for name in sources[1:]:
+        if not _same(first.sparkSession, inputs[name].sparkSession):
+            raise UsageError(
+                "TT402",
+                f"the inputs of sources {sources[0]!r} and {name!r} are of two sessions",
+                fix="make both DataFrames with one SparkSession",
+            )
+    static = [name for name in sources if not inputs[name].isStreaming]
+    streams = [name for name in sources if inputs[name].isStreaming]
+    if static and streams:
+        raise UsageError(
+            "TT402",
+            f"the input of source {static[0]!r} is a static DataFrame beside the stream of {streams[0]!r}",
+            fix="join it to the stream before (a broadcast join), or read both as streams or both as static DataFrames",
+        )
+    return first.sparkSession, bool(streams)
+
+
+def _same(one: SparkSession, other: SparkSession) -> bool:
+    if one is other:
+        return True
+    mine, theirs = (getattr(session, "_jsparkSession", None) for session in (one, other))
+    return mine is not None and theirs is not None and bool(mine.equals(theirs))
+
+
+def _refuse(source: Source, *, streams: bool) -> None:
+    """Raise :class:`UsageError` ``TT430`` for a source that a DataFrame cannot be."""
+    where = f"{title(source)} ({source.where})"
+    if source.output != "items":
+        fix = 'take them from outcomes() with late="rows", or run the flow with run()'
+        raise UsageError("TT430", f"{where} reads {source.output} as a stream", fix=fix)
+    if isinstance(source.ordered_by, RowPosition):
+        fix = "order it by a column, as ordered_by=lambda row: row.offset"
+        raise UsageError("TT430", f"{where} is ordered by the position of its rows, and a DataFrame has none", fix=fix)
+    how = source.markers
+    if isinstance(how, InBand):
+        fix = "take markers from the times of rows: every(...)"
+        raise UsageError("TT430", f"{where} has markers in band, and the rows of a DataFrame have no order", fix=fix)
+    given = {"ahead": how.ahead, "per": how.per, "closes_after": how.closes_after if streams else None}
+    for name, value in given.items():
+        if value is not None:
+            fix = f"leave {name}= out, or run the flow with run()"
+            raise UsageError("TT430", f"{where} has {name}=, which a query of Spark's cannot follow", fix=fix)
+
+
+# --------------------------------------------------------------------------------------------------------- the plan
+
+
+class _Blind(Key):
+    """Compares no secrets: there is no place of ours for a key."""
+
+    def hide(self, text: str) -> str:
+        """The same for each."""
+        return HIDDEN
+
+
+class _Lowering:
+    """From a plan to one DataFrame."""
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, inputs: Mapping[str, DataFrame], *, streams: bool, late: str
+    ) -> None:
+        self.spark, self.plan, self.inputs, self.streams, self.late = spark, plan, inputs, streams, late
+        self.ids = groups_to_ids(plan.key_groups)
+        self.parcel = ShippedPlan(plan)
+        shown = schema_of_sink(plan.layout, plan.sink)
+        taken = sorted(set(shown.names) & set(OUTCOME))
+        if taken:
+            fix = "name the field otherwise"
+            raise UsageError("TT430", f"sink {plan.sink.name!r} has a column {taken[0]!r}, which outcomes() has, too", fix=fix)
+        self.rows: StructType = from_arrow_schema(pa.schema([*shown, *(pa.field(*one) for one in OUTCOME.items())]))
+        self.unpacked = Unpacked(plan.layout, plan.sink, to_arrow_schema(self.rows, timezone="UTC"))
+
+    def outcomes(self) -> DataFrame:
+        """The rows of the sink, and what went aside."""
+        plan = self.plan
+        if is_straight(plan):
+            (stage,) = plan.stages
+            parts = [
+                self.columns(link.leaf).mapInArrow(StraightScan(plan, stage, link, self.unpacked).packed(self.parcel), self.rows)
+                for link in links(stage.region)
+                if isinstance(link, SourceLink)
+            ]
+            return reduce(DataFrame.unionAll, parts)
+        if self.streams and len(plan.stages) > 1:
+            self._require_rocksdb()
+        frames: dict[int, DataFrame] = {}
+        for stage in plan.stages:
+            frames[stage.number] = self.stage(stage, frames)
+        return frames[plan.stages[-1].number].mapInArrow(self.unpacked.__call__, self.rows)
+
+    def _require_rocksdb(self) -> None:
+        """Raise :class:`UsageError` ``TT431`` unless states are in RocksDB, as ``transformWithStateInPandas`` wants."""
+        found = self.spark.conf.get(STORE, "")
+        if found != ROCKSDB:
+            raise UsageError(
+                "TT431",
+                f"sink {self.plan.sink.name!r} has {len(self.plan.stages)} stateful operators, which Spark keeps in RocksDB only",
+                fix=f'spark.conf.set("{STORE}", "{ROCKSDB}") before transform',
+            )
+        size = len(shipped(self.plan))
+        threshold = _bytes_in(self.spark.conf.get(THRESHOLD, "1m"))
+        if size > threshold - MARGIN:  # Spark's worker beside the driver cannot read broadcasts
+            raise UsageError(
+                "TT431",
+                f"sink {self.plan.sink.name!r}: its plan has {size:,} bytes, and Spark sends functions of more than "
+                f"{threshold:,} bytes as broadcasts, which stateful operators before the last one cannot read",
+                fix=f'start the session with .config("{THRESHOLD}", "1g"), or take large tables out of the flow',
+            )
+
+    def columns(self, leaf: FromSource) -> DataFrame:
+        """The columns of a source, in the types of its record."""
+        frame = self.inputs[leaf.source.name]
+        types = {one.name: one.dataType for one in frame.schema}
+        columns: list[Column] = []
+        for at, (name, schema) in enumerate(leaf.layout.columns):
+            column = F.lit(None).cast(spark_type(schema))
+            if name in types and not isinstance(schema, UnitValue):
+                column = read_as(_column(name), types[name], schema)
+            columns.append(column.alias(numbered(at)))
+        return frame.select(*columns)
+
+    def stage(self, stage: Stage, frames: Mapping[int, DataFrame]) -> DataFrame:
+        """The messages that leave a stage."""
+        arriving: list[DataFrame] = []
+        for link in links(stage.region):
+            match link:
+                case SourceLink():
+                    shows = self.streams and self.late == "rows"
+                    scan = BagScan(self.plan, stage, link, self.ids, counts=self.streams, shows=shows)
+                    arriving.append(self.columns(link.leaf).mapInArrow(scan.packed(self.parcel), MESSAGES))
+                case StageLink(leaf=leaf):
+                    arriving.append(frames[leaf.stage])
+                case _:
+                    raise AssertionError("a plan without channels reads one")
+        if not self.streams:
+            arriving.append(self._ends())
+        grouped = reduce(DataFrame.unionAll, arriving).groupBy("group")
+        made_by = self._fingerprint() if self.streams else ""
+        task = BagTask(self.plan, stage, self.ids, ends=not self.streams, fingerprint=made_by)
+        if not self.streams:
+            task = task.packed(self.parcel)
+            return grouped.applyInArrow(lambda key, table: task.table(key, table), MESSAGES)
+        if stage is self.plan.stages[-1]:
+            call: Any = task.packed(self.parcel).__call__
+            return grouped.applyInPandasWithState(call, MESSAGES, "state binary", "append", "NoTimeout")
+        processor = Processor(task.packed(ShippedPlan(self.plan, embedded=True)))
+        return grouped.transformWithStateInPandas(processor, MESSAGES, "append", "None")
+
+    def _ends(self) -> DataFrame:
+        """A message to each key group, so that each ends its sources, also without a row."""
+        ids = ", ".join(map(str, self.ids))
+        kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
+        return self.spark.range(1).selectExpr(f"explode(array({ids})) AS group", kind, "X'' AS header", "X'' AS payload")
+
+    def _fingerprint(self) -> str:
+        """A hash of what a checkpoint depends on."""
+        kept = fingerprint(self.plan, key=_Blind(b"")).kept
+        return hashlib.sha256(json.dumps(dict(kept), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _bytes_in(size: str | None) -> int:
+    """A number of bytes as Spark's settings have them, such as ``1m``."""
+    text = (size or "1m").lower().removesuffix("b")
+    units = {"k": 10, "m": 20, "g": 30, "t": 40}
+    return int(text[:-1]) << units[text[-1]] if text[-1] in units else int(text)
+
+
+def _metrics(sources: tuple[str, ...]) -> list[Column]:
+    """What a query observes of a sink."""
+
+    def total(name: str, *where: Column) -> Column:
+        mine = reduce(Column.__and__, where)
+        return F.coalesce(F.sum(F.when(mine, F.col("_count"))), F.lit(0)).alias(name)
+
+    outcome = F.col("_outcome")
+    metrics = [total("rows", outcome == "row"), total("late", outcome == "late"), total("rejects", outcome == "reject")]
+    for source in sources:
+        mine = F.col("_source") == source
+        metrics += [total(f"late.{source}", outcome == "late", mine), total(f"rejects.{source}", outcome == "reject", mine)]
+    return metrics
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
