@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tracetypes.arguments import pairs
-from tracetypes.compiler.workspace.service.server import Address, serve
 from tracetypes.errors import UsageError
 from tracetypes.workspace_client import FlowStatus, WorkspaceClient
 
@@ -43,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     if (arguments.certificate is None) != (arguments.private_key is None):
         raise UsageError("TT402", "one of --certificate and --private-key is missing", fix="give both")
+    from .compiler.workspace.service.server import Address, serve
+
     address = Address(
         host=arguments.host,
         port=arguments.port,
