@@ -218,3 +218,13 @@ def test_floats_without_a_second_look_are_caught(monkeypatch: pytest.MonkeyPatch
 def test_numbers_that_only_arrow_knows_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_blocks, "_INFINITE", re.compile(rb"InfInfInf"))
     assert caught()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_field_that_is_there_twice_is_a_reject(at_once: bool) -> None:
+    """Nobody knows which value counts. Fields that no record needs do not matter."""
+    twice, other = good(2)[:-1] + b', "ts": 5}', good(3)[:-1] + b', "x": 1, "x": {"y": 1, "y": 2}}'
+    items, rejects = rows_of([good(1), twice, other, good(4)], at_once=at_once)
+    assert len(items) == 3
+    (reject,) = rejects
+    assert reject.endswith(".ts is there twice, expected int")

@@ -104,9 +104,30 @@ class _Constant(float):
     """NaN or an infinity that stands in JSON by its name. An infinity of another class is a numeral that is too large."""
 
 
+class _Twice:
+    """Stands for the value of a field that an object of JSON has more than once. No type has it."""
+
+    def __repr__(self) -> str:
+        return "there twice"
+
+
+_TWICE: Final = _Twice()
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Of a field that is there twice nobody knows which value counts."""
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        names = [name for name, _ in pairs]
+        plain.update((name, _TWICE) for name in plain if names.count(name) > 1)
+    return plain
+
+
 _CONSTANTS: Final = {name: _Constant(name) for name in ("NaN", "Infinity", "-Infinity")}
-_DECODER: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__)
-_DECODER_WITH_DIGITS: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__, parse_float=_Number)
+_DECODER: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__, object_pairs_hook=_object_of)
+_DECODER_WITH_DIGITS: Final = json.JSONDecoder(
+    parse_constant=_CONSTANTS.__getitem__, parse_float=_Number, object_pairs_hook=_object_of
+)
 
 
 def json_decoder(schemas: Iterable[Schema]) -> json.JSONDecoder:
