@@ -52,6 +52,8 @@ class Tries(OpStateless[str, Click, str, str]):
     path: str
 
     def on_item(self, key: str, value: Click, emit: Emit[str, str]) -> None:
+        while self.what == "loop":
+            pass
         try:
             emit(key, str(tried(self.what, self.path)))
         except BaseException as error:
@@ -135,6 +137,7 @@ flows = 4
 changes = 100000
 requests = 100000
 memory = 4000000000
+seconds = 3
 '''
 
 CLICKS = {"id": "clicks", "type": "source", "config": {"input": "clicks"}}
@@ -557,6 +560,14 @@ def test_an_operator_that_wants_too_much_memory_fails_alone(owner: WorkspaceClie
     other.submit("spent", totals())
     owner.submit("tries", tries("memory"), backfill=True)
     assert set(rows(owner, "tries")) == {"MemoryError"}
+    assert rows(other, "spent") == [10, 5]
+
+
+def test_an_operator_that_loops_for_ever_fails_alone(owner: WorkspaceClient, other: WorkspaceClient) -> None:
+    other.submit("spent", totals())
+    with suppress(RequestRefused):  # if the first call is within the submit
+        owner.submit("tries", tries("loop"), backfill=True)
+        assert "took longer" in str(until(lambda: owner.flow("tries").error))
     assert rows(other, "spent") == [10, 5]
 
 

@@ -225,7 +225,8 @@ def _add_errors(app: FastAPI) -> None:
         if error.status_code == 400:  # the body is no text
             problem = {"code": "TT410", "task": "body", "found": str(error.detail), "expected": "", "fix": "see /openapi.json"}
             return answer(Refused(422, "TT410", "the request is wrong: its body cannot be read", "see /openapi.json", [problem]))
-        return answer(Refused(error.status_code, "TT402", str(error.detail), "see /openapi.json"))
+        plain = Refused(error.status_code, "TT402", str(error.detail), "see /openapi.json").plain
+        return JSONResponse(plain, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     def failed(_: Request, error: Exception) -> Response:

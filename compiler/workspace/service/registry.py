@@ -71,8 +71,8 @@ class Owner:
 @attrs.frozen(kw_only=True)
 class Limits:
     """What the service refuses beyond. ``body``: bytes of a request; ``depth``: of its JSON; ``tasks``: of a flow; ``flows``: of
-    an owner; ``changes``, ``requests``: of a token in a minute; ``memory``: bytes of a worker process; ``operators``: of all
-    flows, each counted for itself."""
+    an owner; ``changes``, ``requests``: of a token in a minute; ``memory``: bytes of a worker process; ``seconds``: of
+    one call of an operator; ``operators``: of all flows, each counted for itself."""
 
     body: int = 1 << 20
     depth: int = 20
@@ -81,6 +81,7 @@ class Limits:
     changes: int = 120
     requests: int = 1200
     memory: int = 4 << 30
+    seconds: int = 60
     operators: int = 100_000
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.merge import unmerge
 from tracetypes.compiler.workspace.service.json_flows import JsonFlow, dataflow_of, resolve
+from tracetypes.compiler.workspace.service.long_calls import LongCalls
 from tracetypes.compiler.workspace.service.places import place_below
 from tracetypes.compiler.workspace.service.registry import Registry
 from tracetypes.compiler.workspace.views import FlowView
@@ -28,6 +29,7 @@ class WorkerCalls:
         folder = Path(about["workspace"])
         if about["without"]:
             _leave_out(folder / "workspace.db", about["backend"], about["without"])
+        self.long_calls = LongCalls(self.registry.limits.seconds)
         self.workspace = Workspace(folder, backend=about["backend"])
 
     def close(self) -> None:
