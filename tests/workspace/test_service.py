@@ -137,7 +137,7 @@ flows = 4
 changes = 100000
 requests = 100000
 memory = 4000000000
-seconds = 3
+seconds = 5
 '''
 
 CLICKS = {"id": "clicks", "type": "source", "config": {"input": "clicks"}}
@@ -563,6 +563,7 @@ def test_an_operator_that_wants_too_much_memory_fails_alone(owner: WorkspaceClie
     assert rows(other, "spent") == [10, 5]
 
 
+@pytest.mark.nightly  # tests/workspace/test_long_calls.py has the rule
 def test_an_operator_that_loops_for_ever_fails_alone(owner: WorkspaceClient, other: WorkspaceClient) -> None:
     other.submit("spent", totals())
     with suppress(RequestRefused):  # if the first call is within the submit
