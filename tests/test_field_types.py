@@ -468,6 +468,35 @@ def stateless() -> Dataflow:
     return flow
 
 
+@attrs.frozen
+class Painted:
+    """Members that an operator makes, which columns can tell."""
+
+    hue: Hue
+    other: Hue | None
+    ts: int
+
+
+def painted(sale: Sale) -> Painted:
+    match sale.hue:
+        case Hue.RED:
+            return Painted(Hue.DEEP, None, sale.ts)
+        case Hue.BLUE if sale.side == "left":
+            return Painted(sale.hue, Hue.RED, sale.ts)
+    return Painted(Hue.BLUE, sale.hue, sale.ts)
+
+
+def hue_of(key: Unit, sale: Sale) -> Hue:
+    return Hue.RED if sale.side == "left" else Hue.DEEP
+
+
+def members() -> Dataflow:
+    flow = Dataflow("members")
+    keyed = source_of(flow).through(ts.key_by(hue_of))
+    flow.sink("painted", keyed.through(ts.map_values(painted)))
+    return flow
+
+
 def ordered() -> Dataflow:
     flow = Dataflow("ordered")
     rows = flow.source("sales", U[Hue, Sale], key=lambda s: s.hue, markers=every(seconds=10, time=lambda s: s.ts))
@@ -507,12 +536,13 @@ def by(name: str) -> Callable[[], Dataflow]:
 FLOWS: dict[str, Callable[[], Dataflow]] = {
     **{f"by {name}": by(name) for name in ("size", "money", "side", "hue", "step", "day", "sale")},
     "stateless": stateless,
+    "members": members,
     "ordered": ordered,
     "joined": joined,
 }
 
 
-OFTEN = ("by hue", "by money", "stateless", "ordered")
+OFTEN = ("by hue", "by money", "stateless", "members", "ordered")
 
 
 @pytest.mark.parametrize(
@@ -558,6 +588,10 @@ TRACED: list[Callable[[Sale], Any]] = [
     lambda s: s.word if s.hue is Hue.RED else None,
     lambda s: s.money,
     lambda s: (s.hue, s.size, s.word),
+    lambda s: Hue.BLUE,
+    lambda s: Hue.DEEP if s.hue is Hue.RED else s.hue,
+    lambda s: None if s.step < 2 else Hue.RED,
+    lambda s: (Hue.DEEP if s.side == "left" else Hue.BLUE, s.ts, None),
 ]
 """What must be columns, and right."""
 

@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from tracetypes.compiler.tracing.expr import Exact, Kind, Pack, Value
-from tracetypes.compiler.tracing.kinds import Empty, Level, MapOf, Queue
+from tracetypes.compiler.tracing.kinds import PASSED_ON, Empty, Level, MapOf, Queue
 from tracetypes.compiler.tracing.tracer import Untraceable
-from tracetypes.records import Boolean, Bytes, Date, Float, Integer, Optional, Record, Schema, String, Timestamp
+from tracetypes.records import Boolean, Bytes, Date, Float, Integer, ListOf, Optional, Record, Schema, String, Timestamp
 
 __all__ = ["OrderedForm", "StateKind", "kind_of", "need_held", "united"]
 
 StateKind = Kind | Empty | Level | MapOf | Queue | None
 """The kind of a state, or of a part of one; None for what is always None."""
 
-_HELD: Final = Boolean | Integer | Float | String | Bytes | Timestamp | Date | Exact
+_HELD: Final = Boolean | Integer | Float | String | Bytes | Timestamp | Date | Exact | PASSED_ON | ListOf
 """Kinds of scalars that states as columns hold."""
 
 

@@ -273,6 +273,8 @@ def full_values(column: Column, count: int) -> Any:
             return pa.repeat(pa.scalar(values, arrow_type(schema)), count)
         case Exact():
             return ExactSums.from_sums([values]).take(np.zeros(count, np.int64))
+        case Unsigned() | DecimalOf() | EnumOf() as schema:
+            return pa.repeat(pa.scalar(None if values is None else values.value, arrow_type(schema)), count)
         case _:
             return values
 
@@ -337,6 +339,8 @@ def constant(value: Any, kind: Kind | None) -> Column | None:
         case Date() if type(value) is dt.date:
             return Column(kind, value.toordinal() - EPOCH_DAY)
         case UnitValue() if value is UNIT:
+            return Column(kind, value)
+        case EnumOf() if type(value) is kind.cls:
             return Column(kind, value)
         case Exact() if isinstance(value, ExactSum):
             return Column(kind, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -285,6 +286,8 @@ def _matches(call: Call, args: list[Any], count: int) -> Made:
 
 def _enum_value(call: Call, args: list[Any], count: int) -> Made:
     (values,) = args
+    if isinstance(values, enum.Enum):
+        return values.value, None
     if not isinstance(values, pa.Array):  # undefined everywhere
         return ZERO[type(call.kind)], np.ones(count, np.bool_)
     return column_from_arrow(cast(Schema, call.kind), values).values, None

@@ -137,8 +137,12 @@ class OrderedStates:
         """The state of a key to come, in one row."""
 
     def fits(self, state: OrderedState) -> bool:
-        """Are these columns such as this operator makes?"""
-        return state.shape[0] == self.shape[0]
+        """Are these columns such as this operator makes? Then they stand for classes of this process, as a member of an enum is
+        equal to that of its own class only."""
+        if state.shape[0] != self.shape[0]:
+            return False
+        state.shape = self.shape
+        return True
 
     def of(self, states: dict[Any, Any]) -> OrderedState:
         """Columns for states by key. Raises :class:`Undefined` where they do not fit."""

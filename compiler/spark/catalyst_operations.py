@@ -306,6 +306,8 @@ def constant_term(value: Any, kind: Kind | None) -> Term:
             return Term(kind, F.lit(None), False, 1, True)
         case Bytes():
             literal = F.lit(bytearray(column.values))
+        case EnumOf():
+            return attrs.evolve(constant_term(value.value, kind.item), kind=kind)
         case _:
             literal = F.lit(column.values)
     return Term(kind, literal, True, 1)

@@ -26,8 +26,10 @@ from tracetypes.compiler.tracing.expr import Exact
 from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
 from tracetypes.compiler.tracing.symbolic.known import TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
+from tracetypes.errors import DataError
 from tracetypes.record_classes import is_generated
-from tracetypes.records import Boolean, Date, Float, Integer, String, Timestamp
+from tracetypes.records import Boolean, Date, EnumOf, Float, Integer, String, Timestamp
+from tracetypes.schemas import schema_of
 
 __all__ = [
     "ATTRIBUTES",
@@ -50,6 +52,7 @@ __all__ = [
     "is_instance",
     "is_mapping",
     "is_sequence",
+    "kind_of_member",
     "may_call",
     "module_of",
     "plain_enum",
@@ -196,6 +199,18 @@ def compares_by_value(cls: type[enum.Enum]) -> bool | None:
         return False
     plain = [(plain_enum(member), member.value) for member in cls]
     return True if all(type(one) is type(value) and one == value for one, value in plain) else None
+
+
+def kind_of_member(cls: type[enum.Enum]) -> EnumOf | None:
+    """The kind of the members of an enum as constants of which results are made; None where a member may stand for its text or
+    number, or shows something else as its value."""
+    if compares_by_value(cls) is not False or not has_plain_value(cls):
+        return None
+    try:
+        schema = schema_of(cls)
+    except DataError:
+        return None
+    return schema if isinstance(schema, EnumOf) else None
 
 
 def has_plain_value(cls: type[enum.Enum]) -> bool:

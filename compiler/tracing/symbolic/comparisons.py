@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import types
-from typing import Any
+from typing import Any, Final
 
 from tracetypes.compiler.tracing.expr import Const
 from tracetypes.compiler.tracing.kinds import BOOLEAN, EXACT, FLOAT, INTEGER, TIMESTAMP
@@ -26,6 +26,9 @@ from tracetypes.record_classes import fields_of, is_generated
 from tracetypes.records import INT_MAX, INT_MIN, EnumOf, Optional, Unit
 
 __all__ = ["Comparisons"]
+
+_MOST_MEMBERS: Final = 32
+"""Members of an enum of which it is asked whether all but one were excluded."""
 
 
 class Comparisons(Arithmetic):
@@ -170,8 +173,18 @@ class Comparisons(Arithmetic):
             return False
         if name != "Eq" and not by_value:
             self.refuse_operator(name, member, other)
+        if name == "Eq" and theirs is not None and not isa(other, Proxy) and self.is_left_alone(mine, other):
+            return True
         theirs = other if theirs is None else theirs
         return self.compare_scalars(name, theirs, mine) if turned else self.compare_scalars(name, mine, theirs)
+
+    def is_left_alone(self, mine: TracedSymbol, member: Any) -> bool:
+        """Whether a value of an enum was found to be none of the other members on this path."""
+        others = [one for one in type(member) if one is not member]
+        if len(others) > _MOST_MEMBERS:
+            return False
+        equal = (self.compare_scalars("Eq", mine, one.value) for one in others)
+        return bool(others) and all(isa(one, TracedSymbol) and self.known(one) is False for one in equal)
 
     def value_of_member(self, kind: EnumOf, other: Any) -> Any:
         """The value of a member of the same enum; None if the other value is none."""

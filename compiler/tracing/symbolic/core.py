@@ -14,7 +14,7 @@ import attrs
 from tracetypes.compiler.tracing.expr import Call, Const, Emission, Expr, Input, Kind, Pack, Value
 from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, TIMESTAMP
 from tracetypes.compiler.tracing.operations.basic import IS_NULL
-from tracetypes.compiler.tracing.symbolic.allowed import VIEWS
+from tracetypes.compiler.tracing.symbolic.allowed import VIEWS, kind_of_member
 from tracetypes.compiler.tracing.symbolic.expressions import Expressions
 from tracetypes.compiler.tracing.symbolic.known import problem_of, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
@@ -151,6 +151,8 @@ class Core(Expressions):
             if kind == TIMESTAMP:
                 self.check_time(value, what)
             return self.intern(Const(value, kind))
+        if isa(value, enum.Enum) and (member := kind_of_member(type(value))) is not None:
+            return self.intern(Const(value, member))
         if type(value) is tuple:
             return Pack(tuple, (), tuple(self.value_of(part, what) for part in value))
         if isa(value, TracedMethod | TracedEmit):
