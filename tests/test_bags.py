@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
-from tests.bags import Bags, cut, defined, fits, is_possible
-from tests.graphs import Case, cases
+from tests.bags import Bags, cut, defined, defined_in_parts, fits, in_time_order, is_possible
+from tests.graphs import Case, cases, own_value
+from tracetypes import Dataflow, Item, U, check, every, interpret, merge, stdlib
 from tracetypes.compiler.plan.program import whole_plan
+from tracetypes.interpreter import arrange, streams_of
+from tracetypes.parsing import Row
 from tracetypes.trace import closed
 
 
-def agrees(case: Case, *, static: bool) -> None:
+def agrees(case: Case, *, static: bool, parts: int = 0) -> None:
     checked, chance = case.checked, random.Random(case.seed)
     layouts = {source.name: checked.layout(source) for source in checked.graph.sources}
     rows = {name: [row for row in case.rows[name] if fits(layout, row)] for name, layout in layouts.items()}
     bags = {name: [some] if static else cut(some, chance) for name, some in rows.items()}
     (sink,) = checked.graph.sinks
     shows = not static and case.seed % 2 == 1
-    running = Bags(whole_plan(checked, sink, case.key_groups), chance, static, shows)
+    running = Bags(whole_plan(checked, sink, case.key_groups), chance, static, shows, parts=parts)
     answer = running.run(bags)
-    trace, arranged = defined(checked, bags, drain=static)
+    trace, arranged = defined_in_parts(checked, bags, parts) if parts else defined(checked, bags, drain=static)
     assert answer.trace == (trace if static else closed(trace))
     assert running.late == Counter((name, one.block) for name, some in arranged.items() for one in some.late)
     rejects = Counter((name, reason) for name, some in arranged.items() for _, reason in some.rejects)
@@ -44,3 +50,60 @@ def test_static_bags(case: Case) -> None:
 def test_cuts_into_micro_batches(case: Case) -> None:
     assume(is_possible(case))
     agrees(case, static=False)
+
+
+@LOOSE
+@given(cases(most_operators=3, most_sources=2))
+def test_sources_in_parts(case: Case) -> None:
+    assume(is_possible(case))
+    agrees(case, static=False, parts=1 + case.seed % 3)
+
+
+def test_idle_sources_are_not_waited_for() -> None:
+    flow = Dataflow("two")
+    markers = every(seconds=10, time=own_value)
+    one, other = (flow.source(name, U[str, int], markers=markers) for name in ("a", "b"))
+    flow.sink("counts", merge(one, other).through(stdlib.aggregate(stdlib.count())))
+    checked = check(flow)
+    bags = {
+        "a": [[("x", 5)], [("x", 25)], [("y", 45)], [("x", 65)], [("x", 72)]],
+        "b": [[("x", 3)], [], [], [], [("x", 41), ("x", 66)]],
+    }
+    (sink,) = checked.graph.sinks
+    running = Bags(whole_plan(checked, sink, 3), random.Random(5), idle={"b": 2})
+    answer = running.run(bags)
+    a, b = (in_time_order(checked, bags)[name] for name in ("a", "b"))
+    beats = [Row("marker", time=seconds * 1_000_000) for seconds in (40, 60)]
+    streams = {"a": a, "b": [b[0], *beats, *b[1:]]}
+    arranged = {source.name: arrange(source, streams[source.name], drain=False) for source in checked.graph.sources}
+    (trace,) = interpret(checked, streams_of(arranged), complete=False).values()
+    assert answer.trace == closed(trace)
+    assert running.late == {("b", 50_000_000): 1}
+    first = {name: some[:4] for name, some in bags.items()}
+    waits = Bags(whole_plan(checked, sink, 3), random.Random(5), idle={"b": 4}).run(first)
+    assert not [element for element in waits.trace if isinstance(element, Item)]
+
+
+WINDOWS: dict[str, Callable[[], Any]] = {
+    "tumbling": lambda: stdlib.tumbling(stdlib.sum(of=int, to=int), size=30, period=10),
+    "tumbling, kept values": lambda: stdlib.tumbling(stdlib.collect(int), size=30, period=10),
+    "sliding": lambda: stdlib.sliding(stdlib.sum(of=int, to=int), size=30, slide=20, period=10),
+    "by block": lambda: stdlib.aggregate(stdlib.sum(of=int, to=int)),
+}
+ROWS = st.tuples(st.sampled_from("abc"), st.integers(0, 120))
+
+
+@LOOSE
+@given(st.sampled_from(sorted(WINDOWS)), st.lists(st.lists(ROWS, max_size=12), min_size=1, max_size=4), st.integers(0, 99))
+def test_windows_take_no_late_rows(name: str, bags: list[list[tuple[str, int]]], seed: int) -> None:
+    """A row may be late although its window is open."""
+    flow = Dataflow("windows")
+    rows = flow.source("rows", U[str, int], markers=every(seconds=10, delay=seed % 2 * 10, time=own_value))
+    flow.sink("out", rows.through(WINDOWS[name]()))
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    running = Bags(whole_plan(checked, sink, 1 + seed % 3), random.Random(seed))
+    answer = running.run({"rows": bags})
+    trace, arranged = defined(checked, {"rows": bags}, drain=False)
+    assert answer.trace == closed(trace)
+    assert running.late == Counter(("rows", one.block) for one in arranged["rows"].late)

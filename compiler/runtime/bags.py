@@ -10,7 +10,8 @@ The definition is the interpreter: of the rows of all bags, one bag after the ot
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, final
+from functools import reduce
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 import numpy as np
@@ -22,6 +23,7 @@ from tracetypes.compiler.plan.plan import FromSource, SourceLink, Stage, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.chunks import Chunk, LateRows, PlacedChunk, placed_in_bag
 from tracetypes.compiler.runtime.messages import (
+    NOWHERE,
     Aggregates,
     Items,
     Message,
@@ -31,7 +33,7 @@ from tracetypes.compiler.runtime.messages import (
     SideRows,
 )
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
-from tracetypes.compiler.runtime.progress import later
+from tracetypes.compiler.runtime.progress import Progress, later, reached
 from tracetypes.compiler.runtime.side_rows import SideBuffer, late_rows
 from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.state import StageState
@@ -39,7 +41,7 @@ from tracetypes.compiler.runtime.verification import verified
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime
 
-__all__ = ["BagSource", "Sieve", "late_rows_of_bag"]
+__all__ = ["BagSource", "Memory", "Sieve", "late_rows_of_bag"]
 
 WIDE: Final = 4
 """Blocks for each row from which on they are sorted instead of counted."""
@@ -58,6 +60,8 @@ class BagSource(SourceKernel):
 
     counts = True
     shows = False
+    now: int | None = None
+    """When the micro-batch was planned, for sources that may be idle."""
     turn = 0
     """The key group that gets the next rows as text."""
 
@@ -154,6 +158,7 @@ class BagSource(SourceKernel):
             clocked=True,
             seen=newest,
             blocks=runs_of(ends) if self.counts else NO_MARKERS,
+            now=self.now,
         )
         for group in range(self.key_groups):
             loud = self.counts and group == 0 and not self.shows
@@ -182,50 +187,93 @@ def late_rows_of_bag(source: str, rows: Any, blocks: Any, closed: Any, counts: A
     return SideRows("late", source, None, (0, 0, 0), pa.record_batch([rows, blocks, closed, counts], schema=_LATE))
 
 
+Memory: TypeAlias = dict[str, Any]
+"""What a :class:`Sieve` keeps between bags."""
+
+
 @final
 class Sieve:
-    """Takes out of the messages of a bag, for a key group of a stage, what earlier bags made late."""
+    """Takes out of the messages of a bag, for a key group of a stage, what earlier bags made late.
 
-    def __init__(self, stage: Stage) -> None:
+    A part of a source comes with a number of its own. Which number is which part of the state, and when each had its last row, is
+    in a ``memory``, which belongs to the state (plain values). ``idle``: by source, after how many microseconds without a row
+    the others do not wait for a part.
+    """
+
+    def __init__(self, stage: Stage, idle: Mapping[str, int] | None = None) -> None:
+        self.idle = idle or {}
         self.readers: dict[int, FromSource] = {
             link.number: link.leaf for link in links(stage.region) if isinstance(link, SourceLink)
         }
 
-    def messages(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
+    def messages(
+        self, state: StageState, memory: Memory, group: int, messages: Iterable[Message]
+    ) -> Iterator[Message]:
         """The messages that the kernel of the stage gets: items in time, a report for each part of a source, and side rows."""
-        reports: dict[tuple[int, int], list[Report]] = {}
+        came: dict[tuple[int, int], list[Report]] = {}
         others: list[Message] = []
         for message in messages:
             match message.body:
                 case Report(link=link, part=part) as report:
-                    reports.setdefault((link, part), []).append(report)
+                    came.setdefault((link, part), []).append(report)
                 case _:
                     others.append(message)
-        for (link, part), some in sorted(reports.items()):
-            yield from self._report(state, group, link, part, some)
+        reports = {(link, self._place(state, memory, link, part)): came[link, part] for link, part in sorted(came)}
+        whole: dict[tuple[int, int], Report] = {}
+        for (link, at), some in reports.items():
+            whole[link, at], late = self._report(state, link, at, some)
+            if late is not None:
+                yield Message(0, late)
+        for report in (*whole.values(), *self._beats(state, memory, whole)):
+            yield Message(group, report)
         for message in others:
             match message.body:
                 case Items(link=link) | Aggregates(link=link) | Partials(link=link) as body if link in self.readers:
-                    if (left := self._in_time(body, self._closed(state, link, 0))) is not None:
+                    closed = self._closed(state, link, self._place(state, memory, link, (body.piece or NOWHERE)[1]))
+                    if (left := self._in_time(body, closed)) is not None:
                         yield Message(group, left)
                 case SideRows(holds="late", link=int(link)) as rows:
-                    if (late := self._late(rows, self._closed(state, link, 0))) is not None:
+                    closed = self._closed(state, link, self._place(state, memory, link, rows.piece[1]))
+                    if (late := self._late(rows, closed)) is not None:
                         yield Message(0, late)
                 case SideRows(link=int()) as rows:
                     yield Message(0, attrs.evolve(rows, link=None))
                 case _:
                     yield message
 
-    def _closed(self, state: StageState, link: int, part: int) -> int | None:
-        """The last marker that a part of a source has sent before the bag."""
-        how, parts = self.readers[link].source.markers, state.progress[link]
-        newest = parts[part].newest if part < len(parts) else None
+    def _how(self, link: int) -> EventTime[Any]:
+        how = self.readers[link].source.markers
         assert isinstance(how, EventTime)
-        return None if newest is None else how.frontier(newest)
+        return how
 
-    def _report(self, state: StageState, group: int, link: int, part: int, reports: list[Report]) -> Iterator[Message]:
+    def _place(self, state: StageState, memory: Memory, link: int, part: int) -> int:
+        """The place of a part in the progress of its link. One that is new begins where the others have come to, as if it had
+        sent their last marker."""
+        known: list[int] = memory.setdefault(f"parts {link}", [])
+        if part not in known:
+            parts = state.progress[link]
+            if known:
+                how = self._how(link)
+                tops = [reached(how, one, False) for one in parts]
+                ends = [top for top in tops if top is not None]
+                if len(ends) < len(tops):
+                    parts.append(Progress())
+                else:
+                    end, sent = min(ends), reduce(later, (one.sent for one in parts))
+                    parts.append(Progress(newest=end + how.delay, first=end, end=end, sent=sent))
+            known.append(part)
+        return known.index(part)
+
+    def _closed(self, state: StageState, link: int, at: int) -> int | None:
+        """The last marker that a part of a source has sent before the bag."""
+        newest = state.progress[link][at].newest
+        return None if newest is None else self._how(link).frontier(newest)
+
+    def _report(
+        self, state: StageState, link: int, at: int, reports: list[Report]
+    ) -> tuple[Report, SideRows | None]:
         """One report for all that were read of a part of a source, and what of it is late."""
-        leaf, closed = self.readers[link], self._closed(state, link, part)
+        leaf, closed = self.readers[link], self._closed(state, link, at)
         newest, first, last = None, None, None
         late: dict[int, int] = {}
         for one in reports:
@@ -240,22 +288,71 @@ class Sieve:
                 last = later(last, on_time[-1])
             for end, count in zip(one.blocks.up_to(closed), one.sizes, strict=False):
                 late[end] = late.get(end, 0) + count
-        whole = attrs.evolve(
-            reports[0],
-            piece=(0, part, 0),
-            rows=sum(one.rows for one in reports),
+        rows = sum(one.rows for one in reports)
+        whole = Report(
+            link=link,
+            piece=(0, at, 0),
+            part=at,
+            parts=len(state.progress[link]),
+            rows=rows,
             newest=newest,
             seen=newest,
             first=first,
             last=last,
-            blocks=NO_MARKERS,
-            sizes=(),
+            rejects=sum(one.rejects for one in reports),
+            clocked=True,
+            now=max((one.now for one in reports if one.now is not None), default=None),
         )
-        yield Message(group, whole)
-        if late and closed is not None and not leaf.quiet:
-            ends = sorted(late)
-            counts = [late[end] for end in ends]
-            yield Message(0, late_rows_of_bag(leaf.source.name, [None] * len(ends), ends, [closed] * len(ends), counts))
+        if not late or closed is None or leaf.quiet:
+            return whole, None
+        ends = sorted(late)
+        counts = [late[end] for end in ends]
+        return whole, late_rows_of_bag(leaf.source.name, [None] * len(ends), ends, [closed] * len(ends), counts)
+
+    def _beats(self, state: StageState, memory: Memory, came: Mapping[tuple[int, int], Report]) -> Iterator[Report]:
+        """Parts that are idle send a heartbeat as it were: of the last marker that all others have reached."""
+        now = max((report.now for report in came.values() if report.now is not None), default=None)
+        if now is None or not self.idle:
+            return
+        silent: list[tuple[int, int]] = []
+        ends: list[int | None] = []
+        for link, leaf in self.readers.items():
+            allowed = self.idle.get(leaf.source.name)
+            for at, progress in enumerate(state.progress[link]):
+                if (link, at) in came:
+                    memory[f"row {link} {at}"] = now
+                since = now - memory.setdefault(f"row {link} {at}", now)
+                if allowed is not None and since >= allowed and (link, at) not in came:
+                    silent.append((link, at))
+                else:
+                    ends.append(self._comes_to(link, progress, came.get((link, at))))
+        known = [end for end in ends if end is not None]
+        if not silent or not known or len(known) < len(ends):
+            return
+        for link, at in silent:
+            how, progress = self._how(link), state.progress[link][at]
+            end = how.heartbeat(min(known))
+            if progress.newest is None or end > how.frontier(progress.newest):
+                yield Report(
+                    link=link,
+                    piece=(0, at, 0),
+                    part=at,
+                    parts=len(state.progress[link]),
+                    newest=end + how.delay,
+                    seen=progress.seen,
+                    first=end,
+                    last=end,
+                    clocked=True,
+                )
+
+    def _comes_to(self, link: int, progress: Progress, report: Report | None) -> int | None:
+        """The last marker that a part may send behind a report."""
+        if report is None:
+            return reached(self._how(link), progress, False)
+        firsts = [first for first in (progress.first, report.first) if first is not None]
+        newest, end = later(progress.newest, report.newest), later(progress.end, report.last)
+        behind = Progress(newest=newest, first=min(firsts, default=None), end=end)
+        return reached(self._how(link), behind, False)
 
     @staticmethod
     def _late(rows: SideRows, closed: int | None) -> SideRows | None:

@@ -151,7 +151,8 @@ class Report:
     silent for so long that the others do not wait for it. ``elapsed``: of a piece without rows, the event time to which
     the source has come with the clock (:mod:`tracetypes.compiler.connectors.closing`). ``clocked``: a clock has decided the rows;
     ``clock``: what it holds behind the piece, if anything; ``seen``: then the newest time of a row that it accepted.
-    Of a part of a bag (:mod:`.bags`): the ``blocks`` of its rows and, where that is needed, how many each has (``sizes``).
+    Of a part of a bag (:mod:`.bags`): the ``blocks`` of its rows and, where that is needed, how many each has (``sizes``);
+    ``now``: when its micro-batch was planned.
     Markers in band: ``markers`` in order, and ``counts``: how many items lie before each of them and after the last.
     """
 
@@ -179,6 +180,7 @@ class Report:
     seen: int | None = None
     blocks: MarkerRuns = NO_MARKERS
     sizes: tuple[int, ...] = ()
+    now: int | None = None
 
     @property
     def reached(self) -> Reached:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from tracetypes.canonical import stable_hash
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.columns.coded_arrays import without_dictionaries
@@ -16,7 +18,7 @@ from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
-from tracetypes.compiler.runtime.bags import BagSource, Sieve
+from tracetypes.compiler.runtime.bags import BagSource, Memory, Sieve
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import (
     Difference,
@@ -41,6 +43,7 @@ from tracetypes.compiler.wire.messages import decode
 from tracetypes.errors import RunError
 from tracetypes.formats import Layout
 from tracetypes.nodes import Sink
+from tracetypes.records import String
 from tracetypes.sources import reader
 
 __all__ = ["OUTCOME", "BagScan", "BagTask", "StraightScan", "Unpacked", "schema_of_sink"]
@@ -72,8 +75,20 @@ def judged(messages: Iterator[Any]) -> Iterator[Any]:
 class BagScan(Task):
     """``mapInArrow`` of a source: columns ``_0``, ``_1``, ... of the layout in, messages to key groups out."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: SourceLink, ids: Sequence[int], *, counts: bool, shows: bool) -> None:
-        """``counts`` and ``shows`` as of :class:`BagSource`."""
+    def __init__(
+        self,
+        plan: Plan,
+        stage: Stage,
+        link: SourceLink,
+        ids: Sequence[int],
+        *,
+        counts: bool,
+        shows: bool,
+        marks: bool = False,
+    ) -> None:
+        """``counts`` and ``shows`` as of :class:`BagSource`. ``marks``: behind the columns of the layout is the name of the part
+        of each row, and when the micro-batch was planned (microseconds)."""
+        self.marks = marks
         self.plan, self.stage, self.link, self.ids, self.counts, self.shows = plan, stage, link, list(ids), counts, shows
         self.straight = plan.layout if is_straight(plan) else None
 
@@ -94,7 +109,14 @@ class BagScan(Task):
         """The messages of a partition."""
         kernel = BagSource(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
         kernel.counts, kernel.shows = self.counts, self.shows
-        yield from judged(kernel.bag((0, 0, 0), self.rows(batches)))
+        if not self.marks:
+            yield from judged(kernel.bag((0, 0, 0), self.rows(batches)))
+            return
+        for batch in larger(batches):
+            if batch.num_rows:
+                kernel.now = batch.column(batch.num_columns - 1)[0].as_py()
+                for part, some in _by_part(batch):
+                    yield from judged(kernel.bag((0, part, 0), self.rows(iter([some])), part))
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[TakenRow | Chunk]:
         """The rows, as columns if possible."""
@@ -106,12 +128,31 @@ class BagScan(Task):
                 yield from take(fitted_rows(leaf.layout, batch.columns[: len(leaf.layout.columns)], conversion, where))
 
 
+def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows by the part of the source from which they are: a number for each text in the column before the last one."""
+    names = batch.column(batch.num_columns - 2)
+    for name in pc.unique(names).to_pylist():
+        mine = pc.is_null(names) if name is None else pc.equal(names, name)
+        number = 0 if name is None else stable_hash(String())(name) % (1 << 62)
+        yield number, batch.filter(pc.fill_null(mine, False))
+
+
 class BagTask(KeyedTask):
     """A stage, one key group and micro-batch per call. ``ends``: the bag is the whole of the input."""
 
-    def __init__(self, plan: Plan, stage: Stage, ids: list[int], *, ends: bool, fingerprint: str = "") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        stage: Stage,
+        ids: list[int],
+        *,
+        ends: bool,
+        made_by: str = "",
+        idle: Mapping[str, int] | None = None,
+    ) -> None:
+        """``made_by``: a hash of the flow. ``idle`` as of :class:`Sieve`."""
         super().__init__(plan, stage, ids, SEND)
-        self.ends, self.fingerprint = ends, fingerprint
+        self.ends, self.made_by, self.idle = ends, made_by, idle
 
     @cached_property
     def kernel(self) -> StageKernel:
@@ -121,7 +162,7 @@ class BagTask(KeyedTask):
     @cached_property
     def sieve(self) -> Sieve:
         """Takes out what is late."""
-        return Sieve(self.plan.stages[self.number])
+        return Sieve(self.plan.stages[self.number], self.idle)
 
     def step(self, id: int, frames: Iterable[Any], before: bytes | None) -> tuple[bytes, list[Message]]:
         """Run the stage for one key group and micro-batch."""
@@ -131,28 +172,27 @@ class BagTask(KeyedTask):
         """The state behind some messages, and what they make."""
         group = self.groups[id]
         with no_collector():
-            state = self.kernel.fresh() if before is None else self.restored(before)
+            state, memory = (self.kernel.fresh(), {}) if before is None else self.restored(before)
             try:
-                arrived = list(self.sieve.messages(state, group, messages))
+                arrived = list(self.sieve.messages(state, memory, group, messages))
                 stays = (Metrics, Verified, StageProgress)
                 out = [one for one in judged(self.kernel.step(state, group, arrived)) if not isinstance(one.body, stays)]
-                return b"" if self.ends else dumps((self.fingerprint, state)), out
+                return b"" if self.ends else dumps((self.made_by, state, memory)), out
             except BaseException:
                 del self.kernel  # it may hold what the failed step has sent
                 raise
 
-    def restored(self, before: bytes) -> StageState:
+    def restored(self, before: bytes) -> tuple[StageState, Memory]:
         """The state of an earlier micro-batch. Raises :class:`RunError` ``TT211`` if another flow has left it."""
-        fingerprint, state = loads(before)
-        if fingerprint != self.fingerprint:
+        made_by, state, memory = loads(before)
+        if made_by != self.made_by:
             raise RunError(
                 "TT211",
                 f"the checkpoint of this query belongs to another flow: its stage {self.number} has other operators, "
                 "parameters, sources, types or key groups",
                 fix="start the query with another checkpointLocation, or with the flow and key_groups= that began it",
             )
-        found: StageState = state
-        return found
+        return state, memory
 
     def table(self, key: Any, table: pa.Table) -> pa.Table:
         """A key group of a bounded input: for ``applyInArrow``."""

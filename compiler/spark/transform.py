@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, Literal
 
+import attrs
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -41,9 +42,9 @@ from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
 from tracetypes.compiler.wire.messages import Kind
-from tracetypes.errors import UsageError
+from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import Dataflow
-from tracetypes.markers import InBand
+from tracetypes.markers import InBand, span_as_micros
 from tracetypes.nodes import RowPosition, Source, title
 from tracetypes.records import UnitValue, show
 
@@ -114,20 +115,22 @@ def transform(
     ``rejects.SOURCE``.
 
     ``key_groups``: by default 16, or ``spark.sql.shuffle.partitions`` if that is more. ``late``: ``"count"`` counts late rows,
-    ``"rows"`` keeps each with its reason in :meth:`Transformed.outcomes`. ``parts`` and ``idle`` are refused yet.
+    ``"rows"`` keeps each with its reason in :meth:`Transformed.outcomes`.
+
+    ``parts``: for a source, the column whose values count as sources of their own, such as ``partition`` of Kafka: each has its
+    own newest time and its own late rows. ``idle``: for a source, after how many seconds without a row the others do not wait for
+    it (or for a part of it), by the times that Spark's log has of micro-batches. Both mean nothing for static DataFrames.
 
     Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for inputs that do not fit the flow or each other and for wrong
     arguments, ``TT430`` for what a DataFrame cannot do, ``TT431`` for a setting of the session that is missing; :class:`RunError`
     ``TT203`` for columns that do not fit a record.
     """
     need_choice_of_late(late)
-    for name, given in (("parts", parts), ("idle", idle)):
-        if given:
-            raise UsageError("TT430", f"{name}= is not there yet", fix=f"leave {name}= out, or run the flow with run()")
     if key_groups is not None:
         need_whole("key_groups", key_groups)
     checked = check_once(flow)
     spark, streams = _session_of(checked, inputs)
+    parts, spans = _parts_of(parts or {}, inputs), _spans(idle or {}, inputs)
     if key_groups is None:
         key_groups = max(DEFAULT_KEY_GROUPS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0))
     sinks = list(checked.graph.sinks)
@@ -137,7 +140,8 @@ def transform(
             _refuse(leaf.source, streams=streams)
             frame = inputs[leaf.source.name]
             check_types(leaf, f"the DataFrame of source {leaf.source.name!r}", {one.name: one.dataType for one in frame.schema})
-    outcomes = {name: _Lowering(spark, plan, inputs, streams=streams, late=late).outcomes() for name, plan in plans.items()}
+    options = _Options(streams, streams and late == "rows", parts if streams else {}, spans if streams else {})
+    outcomes = {name: _Lowering(spark, plan, inputs, options).outcomes() for name, plan in plans.items()}
     sources = {name: tuple(dict.fromkeys(leaf.source.name for leaf in plan.sources)) for name, plan in plans.items()}
     return Transformed(outcomes, sources)
 
@@ -149,6 +153,27 @@ def need_choice_of_late(late: object) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
+
+
+def _parts_of(parts: Mapping[str, str], inputs: Mapping[str, DataFrame]) -> Mapping[str, str]:
+    """Raise ``TT402`` for an unknown source, ``TT203`` for an unknown column."""
+    for name, column in parts.items():
+        if name not in inputs:
+            raise UsageError("TT402", f"parts= has {name!r}, and there is no such source", fix="name a source")
+        if column not in inputs[name].columns:
+            has = ", ".join(map(repr, inputs[name].columns))
+            raise RunError(
+                "TT203", f"the DataFrame of source {name!r} has no column {show(column)}; it has {has}", fix="name one of them"
+            )
+    return parts
+
+
+def _spans(idle: Mapping[str, float], inputs: Mapping[str, DataFrame]) -> dict[str, int]:
+    """Microseconds, by source. Raises ``TT402``."""
+    for name in idle:
+        if name not in inputs:
+            raise UsageError("TT402", f"idle= has {name!r}, and there is no such source", fix="name a source")
+    return {name: span_as_micros(f"idle= of {name!r}", span, code="TT402") for name, span in idle.items()}
 
 
 def _session_of(checked: Checked, inputs: Mapping[str, DataFrame]) -> tuple[SparkSession, bool]:
@@ -220,13 +245,21 @@ class _Blind(Key):
         return HIDDEN
 
 
+@attrs.frozen
+class _Options:
+    """Whether the inputs are streams, whether late rows are shown, and ``parts`` and ``idle`` (microseconds)."""
+
+    streams: bool
+    shows: bool
+    parts: Mapping[str, str]
+    idle: Mapping[str, int]
+
+
 class _Lowering:
     """From a plan to one DataFrame."""
 
-    def __init__(
-        self, spark: SparkSession, plan: Plan, inputs: Mapping[str, DataFrame], *, streams: bool, late: str
-    ) -> None:
-        self.spark, self.plan, self.inputs, self.streams, self.late = spark, plan, inputs, streams, late
+    def __init__(self, spark: SparkSession, plan: Plan, inputs: Mapping[str, DataFrame], options: _Options) -> None:
+        self.spark, self.plan, self.inputs, self.options, self.streams = spark, plan, inputs, options, options.streams
         self.ids = groups_to_ids(plan.key_groups)
         self.parcel = ShippedPlan(plan)
         shown = schema_of_sink(plan.layout, plan.sink)
@@ -274,7 +307,7 @@ class _Lowering:
                 fix=f'start the session with .config("{THRESHOLD}", "1g"), or take large tables out of the flow',
             )
 
-    def columns(self, leaf: FromSource) -> DataFrame:
+    def columns(self, leaf: FromSource, marks: Sequence[Column] = ()) -> DataFrame:
         """The columns of a source, in the types of its record."""
         frame = self.inputs[leaf.source.name]
         types = {one.name: one.dataType for one in frame.schema}
@@ -284,7 +317,15 @@ class _Lowering:
             if name in types and not isinstance(schema, UnitValue):
                 column = read_as(_column(name), types[name], schema)
             columns.append(column.alias(numbered(at)))
-        return frame.select(*columns)
+        return frame.select(*columns, *marks)
+
+    def marks(self, leaf: FromSource) -> list[Column]:
+        """The part of the source, and when the micro-batch was planned, if somebody asks for one of them."""
+        part = self.options.parts.get(leaf.source.name)
+        if part is None and not self.options.idle:
+            return []
+        name = F.lit("") if part is None else _column(part).cast("string")
+        return [name.alias("_part"), F.unix_micros(F.current_timestamp()).alias("_now")]
 
     def stage(self, stage: Stage, frames: Mapping[int, DataFrame]) -> DataFrame:
         """The messages that leave a stage."""
@@ -292,9 +333,10 @@ class _Lowering:
         for link in links(stage.region):
             match link:
                 case SourceLink():
-                    shows = self.streams and self.late == "rows"
-                    scan = BagScan(self.plan, stage, link, self.ids, counts=self.streams, shows=shows)
-                    arriving.append(self.columns(link.leaf).mapInArrow(scan.packed(self.parcel), MESSAGES))
+                    marks = self.marks(link.leaf)
+                    switches = {"counts": self.streams, "shows": self.options.shows, "marks": bool(marks)}
+                    scan = BagScan(self.plan, stage, link, self.ids, **switches)
+                    arriving.append(self.columns(link.leaf, marks).mapInArrow(scan.packed(self.parcel), MESSAGES))
                 case StageLink(leaf=leaf):
                     arriving.append(frames[leaf.stage])
                 case _:
@@ -302,8 +344,9 @@ class _Lowering:
         if not self.streams:
             arriving.append(self._ends())
         grouped = reduce(DataFrame.unionAll, arriving).groupBy("group")
-        made_by = self._fingerprint() if self.streams else ""
-        task = BagTask(self.plan, stage, self.ids, ends=not self.streams, fingerprint=made_by)
+        self._require_others(stage)
+        made_by = self._made_by() if self.streams else ""
+        task = BagTask(self.plan, stage, self.ids, ends=not self.streams, made_by=made_by, idle=self.options.idle)
         if not self.streams:
             task = task.packed(self.parcel)
             return grouped.applyInArrow(lambda key, table: task.table(key, table), MESSAGES)
@@ -319,10 +362,22 @@ class _Lowering:
         kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
         return self.spark.range(1).selectExpr(f"explode(array({ids})) AS group", kind, "X'' AS header", "X'' AS payload")
 
-    def _fingerprint(self) -> str:
+    def _require_others(self, stage: Stage) -> None:
+        """Raise :class:`UsageError` ``TT430`` for a source that may be idle, if it is the only one of a stage beside others:
+        Spark does not call a stage to which no row comes."""
+        names = {link.leaf.source.name for link in links(stage.region) if isinstance(link, SourceLink)}
+        for name in names & self.options.idle.keys():
+            if len(links(stage.region)) == 1 and len({leaf.source.name for leaf in self.plan.sources}) > 1:
+                raise UsageError(
+                    "TT430",
+                    f"idle= has {name!r}, whose keyed operator reads no other source: nothing reaches it meanwhile",
+                    fix="leave it out, or merge the sources before the first keyed operator",
+                )
+
+    def _made_by(self) -> str:
         """A hash of what a checkpoint depends on."""
-        kept = fingerprint(self.plan, key=_Blind(b"")).kept
-        return hashlib.sha256(json.dumps(dict(kept), sort_keys=True).encode()).hexdigest()[:32]
+        kept = {**fingerprint(self.plan, key=_Blind(b"")).kept, "parts": sorted(self.options.parts.items())}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _bytes_in(size: str | None) -> int:

@@ -190,6 +190,22 @@ def test_flows_without_keyed_operators(plain: SparkSession) -> None:
     assert sorted(tuple(row) for row in found.collect()) == [("a", 1), ("a", 4), ("b", 2), ("c", 8)]
 
 
+def test_parts_and_idle_sources(plain: SparkSession, tmp_path: Path) -> None:
+    flow = Dataflow("two")
+    markers = every(seconds=10, time=lambda r: r.ts)
+    one, other = (flow.source(name, U[str, Reading], key=lambda r: r.id, markers=markers) for name in ("a", "b"))
+    flow.sink("counts", merge(one, other).through(stdlib.aggregate(stdlib.count())), marker="at")
+    bags = [[("x", 5, 0), ("x", 8, 1)], [("x", 35, 0), ("x", 12, 1)], [("x", 61, 0), ("x", 25, 1)]]
+    write(tmp_path / "a", [[Reading(*row) for row in bag] for bag in bags])
+    write(tmp_path / "b", [[Reading("y", 3, 0)]])
+    inputs = {name: stream(plain, tmp_path / name) for name in ("a", "b")}
+    found = transform(flow, inputs, parts={"a": "watts"}, idle={"b": 0.001}, key_groups=3)["counts"]
+    metrics = answered(found, tmp_path)
+    rows = plain.read.parquet(str(tmp_path / "out")).selectExpr("key", "value", "unix_seconds(at)").collect()
+    assert sorted(map(tuple, rows)) == [("x", 1, 20), ("x", 2, 10), ("y", 1, 10)]
+    assert sum(one["late"] for one in metrics) == 0
+
+
 # --------------------------------------------------------------------------------------------- what is refused
 
 
@@ -243,8 +259,16 @@ def test_what_is_refused(plain: SparkSession, spark: SparkSession, tmp_path: Pat
     source = late.source("meters", U[str, Reading], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
     late.sink("out", source.late())
     assert "late as a stream" in refused("TT430", late, rows)
-    for name in ("parts", "idle"):
-        assert f"{name}= is not there yet" in refused("TT430", totals(), rows, **{name: {"meters": "id"}})
+    assert "no such source" in refused("TT402", totals(), rows, parts={"m": "id"})
+    assert "no column 'part'; it has 'id'" in refused("TT203", totals(), rows, parts={"meters": "part"})
+    assert "no such source" in refused("TT402", totals(), rows, idle={"m": 1})
+    assert "idle= of 'meters' is 0" in refused("TT402", totals(), rows, idle={"meters": 0})
+    apart = Dataflow("apart")
+    one, other = (apart.source(name, U[Unit, Reading], markers=every(seconds=10, time=lambda r: r.ts)) for name in ("a", "b"))
+    apart.sink("out", merge(one.through(stdlib.aggregate(stdlib.count())), other.through(stdlib.aggregate(stdlib.count()))))
+    plain.conf.set(STORE, ROCKSDB)
+    both = {"a": streaming, "b": streaming}
+    assert "reads no other source" in refused("TT430", apart, both, idle={"a": 1})
     text = refused("TT203", totals(), rows.selectExpr("id", "CAST(ts AS STRING) AS ts", "watts"))
     assert "the DataFrame of source 'meters'" in text
     assert "'ts' is string, expected int" in text
