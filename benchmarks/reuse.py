@@ -43,7 +43,7 @@ the same time (:mod:`benchmarks._reuse_cpu`). A line for each trace and rate has
   measured where its flow runs alone, times the steps and flows in which it runs, merged and not. ``of_ceiling``: exits with 1
   below 0.9.
 * ``paper``: what the paper says, at 10 events a second, of tasks that are costly, and of 35 workflows of OPMW instead of 22.
-* ``left``: what is there when the last flow has gone.
+* ``left``: what is there when the last flow has gone. Exits with 1 if there is anything.
 
 At the rate ``most`` a step has ``--backlog`` events for each source and lasts until they are answered.
 
@@ -357,6 +357,7 @@ def main(arguments: list[str] | None = None) -> None:
             for line in cpu(WORKLOADS[workload](), options.traces.split(","), paces, walk=options.walk_steps):
                 print(json.dumps({**line, "versions": VERSIONS}), flush=True)
                 good &= line["of_ceiling"] >= line["asked_of_ceiling"]
+                good &= not any(count for side in line["left"].values() for count in side.values())
     if options.draw:
         from benchmarks._reuse_figures import draw, read
 
