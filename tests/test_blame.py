@@ -21,7 +21,7 @@ import attrs
 import pytest
 
 from tests.test_version import operators
-from tracetypes import Dataflow, Emit, O, OpStateless, U, check, every, sort
+from tracetypes import Dataflow, Emit, EmitValue, Marker, O, OpKeyedOrdered, OpStateless, U, check, every, sort
 from tracetypes import stdlib as ts
 from tracetypes.compiler.plan.explain import explain
 from tracetypes.compiler.spark.wording import SparkWording
@@ -351,6 +351,59 @@ def test_nests_in_ordered_operators_and_beside_others() -> None:
             else:
                 ((reason, _),) = found
                 assert reason.startswith(f"`{GUILTY[name].name}` ")
+
+
+def test_the_aggregate_whose_elements_columns_do_not_hold_is_named() -> None:
+    for made in (ts.scan(ts.last(ts_of)), ts.count_window(ts.last(ts_of), items=3, slide=1)):
+        ((reason, _),) = reasons(explained(made, ordered=True))
+        assert reason.startswith("`last` in ")
+        assert "compares whole values" in reason
+
+
+@attrs.frozen
+class Listed(OpKeyedOrdered[str, Row, int, list[int]]):
+    """Its state is a list."""
+
+    def initial_state(self) -> list[int]:  # blame: Listed
+        return [0]
+
+    def on_item(self, state: list[int], key: str, value: Row, emit: EmitValue[int]) -> list[int]:
+        return [value.ts]
+
+
+@attrs.frozen
+class Growing(OpKeyedOrdered[str, Row, int, tuple[int, ...]]):
+    """Its state is longer each time."""
+
+    def initial_state(self) -> tuple[int, ...]:
+        return ()
+
+    def on_item(self, state: Any, key: str, value: Row, emit: EmitValue[int]) -> tuple[int, ...]:  # blame: Growing
+        return (*state, value.ts)
+
+
+@attrs.frozen
+class Duration(OpKeyedOrdered[str, Row, int, dt.timedelta | None]):
+    """A marker returns what columns do not hold."""
+
+    def initial_state(self) -> dt.timedelta | None:
+        return None
+
+    def on_item(
+        self, state: dt.timedelta | None, key: str, value: Row, emit: EmitValue[int]
+    ) -> dt.timedelta | None:
+        return state
+
+    def on_marker(self, state: Any, key: str, marker: Marker, emit: EmitValue[int]) -> Any:  # blame: Duration
+        return dt.timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("op", [Listed(), Growing(), Duration()])
+def test_the_method_that_returns_what_columns_do_not_hold_is_named(op: Any) -> None:
+    ((reason, place),) = reasons(explained(op, ordered=True))
+    name = type(op).__name__
+    assert reason.startswith(f"`{name}` returns ")
+    assert place.endswith(marked(name))
 
 
 def fmean_of(row: Row) -> float:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
 
 import attrs
 
-from tracetypes.blame import blamed
-from tracetypes.compiler.tracing.tracer import Untraceable
+from tracetypes.blame import Called, blamed, called
+from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace_method
 from tracetypes.errors import Location
+from tracetypes.records import Schema
 from tracetypes.self_description import SelfDescribing
 
-__all__ = ["Opaque", "refusal"]
+__all__ = ["Opaque", "method_to_blame", "refusal"]
 
 
 @final
@@ -32,3 +35,27 @@ def refusal(op: SelfDescribing, why: Untraceable, subject: str | None = None) ->
     else:
         what = f"calls {guilty.inside[0].name}, which {why.what}" if guilty.inside else why.what
     return Opaque(f"{subject or guilty.text} {what}", guilty.where)
+
+
+@contextmanager
+def method_to_blame(op: Any, method: str, value: Schema) -> Iterator[None]:
+    """Where no call is to blame, the method of the operator is, or the aggregate of it that gives such a thing."""
+    try:
+        yield
+    except Untraceable as why:
+        if why.calls:
+            raise
+        calls = (called(getattr(type(op), method), owner=op), *_parts_to_blame(op, value, why.what))
+        raise Untraceable(why.what, calls, kind=why.kind) from None
+
+
+def _parts_to_blame(op: SelfDescribing, value: Schema, what: str) -> tuple[Called, ...]:
+    """The aggregate of an operator whose ``lift`` is refused for the same reason, the part of that, and so on."""
+    for _, part in op._parts():
+        if isinstance(part, SelfDescribing) and hasattr(part, "combine"):
+            try:
+                trace_method(part, "lift", [Given("value", value)], emits=None)
+            except Untraceable as why:
+                if why.what == what:
+                    return called(type(part).combine, owner=part), *_parts_to_blame(part, value, what)
+    return ()

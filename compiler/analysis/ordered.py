@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from tracetypes.blame import called
-from tracetypes.compiler.analysis.blame import Opaque, refusal
+from tracetypes.compiler.analysis.blame import Opaque, method_to_blame, refusal
 from tracetypes.compiler.analysis.choices import Places, places_of
 from tracetypes.compiler.analysis.consecutive_windows import consecutive_in
 from tracetypes.compiler.analysis.duplicates import duplicates_in
@@ -120,27 +120,28 @@ def place_in(node: Sort, value: Schema) -> Places | Opaque:
 def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: StreamType) -> Ordered:
     if not has_codes(takes.key):
         raise Untraceable("has keys that hold lists or are of several types")
-    initial = constant(op, "initial_state")
+    with method_to_blame(op, "initial_state", takes.value):
+        initial = constant(op, "initial_state")
     marks = overrides(op, "on_marker")
     key, value, marker = Given("key", takes.key), Given("value", takes.value), Given("marker", schema_of(Marker))
     state = kind_of(initial)
     for _ in range(GROWTH):
         shape = _argument(state)
-        on_item = trace_method(op, "on_item", [shape, key, value], emits="values", fields=True)
-        on_marker = trace_method(op, "on_marker", [shape, key, marker], emits="values", fields=True) if marks else None
-        before = state
-        for method, tree in (("on_item", on_item), ("on_marker", on_marker)):
-            for result in () if tree is None else results(tree):
-                try:
-                    state = united(state, None if result is None else kind_of(result))
-                except Untraceable as why:
-                    raise Untraceable(why.what, (called(getattr(type(op), method), owner=op),), kind=why.kind) from None
+        before, on_marker = state, None
+        with method_to_blame(op, "on_item", takes.value):
+            on_item = trace_method(op, "on_item", [shape, key, value], emits="values", fields=True)
+            state = _grown(state, on_item)
+        if marks:
+            with method_to_blame(op, "on_marker", takes.value):
+                on_marker = trace_method(op, "on_marker", [shape, key, marker], emits="values", fields=True)
+                state = _grown(state, on_marker)
         if state == before:
             break
     else:
-        raise Untraceable("has states whose structure goes on growing")
-    need_held(state)
-    need_type(_example(state), states_of(op))
+        raise Untraceable("has states whose structure goes on growing", (called(type(op).on_item, owner=op),))
+    with method_to_blame(op, "on_item", takes.value):
+        need_held(state)
+        need_type(_example(state), states_of(op))
     due = trace_method(op, "next_due", [_argument(state), key], emits=None) if overrides(op, "next_due") else None
     if due is not None and any(not _is_time(result) for result in results(due)):
         raise Untraceable("has a next_due that gives something else than a number or None")
@@ -158,6 +159,13 @@ def _ordered(op: OpKeyedOrdered[Any, Any, Any, Any], takes: StreamType, gives: S
         due=due,
         last=None if marks else _last_item(on_item),
     )
+
+
+def _grown(state: StateKind, tree: Tree) -> StateKind:
+    """The kind of a state that a method may return, too. Raises :class:`Untraceable`."""
+    for result in results(tree):
+        state = united(state, None if result is None else kind_of(result))
+    return state
 
 
 def _last_item(on_item: Tree) -> LastItem | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import attrs
 
+from tracetypes.compiler.analysis.blame import method_to_blame
 from tracetypes.compiler.analysis.keyed import has_codes
 from tracetypes.compiler.analysis.monoids import constant, leaves, need_type, results, united
 from tracetypes.compiler.analysis.ordered_form import OrderedForm, need_held
@@ -49,19 +50,20 @@ def sliding_in(op: OpKeyedOrdered[Any, Any, Any, Any], its: Sliding, takes: Stre
     if its.items > MOST:
         raise Untraceable(f"has windows of more than {MOST:,} items")
     aggregate = its.aggregate
-    lift = trace_method(aggregate, "lift", [Given("value", takes.value)], emits=None)
-    shape = united([*_results(lift), constant(aggregate, "identity")], "agg")
-    combine = trace_method(aggregate, "combine", [Nested("a", shape), Nested("b", shape)], emits=None)
-    whole = united([*_results(combine), shape], "agg")
-    kinds = [[at.kind for _, at in leaves(one)] for one in (shape, whole)]
-    if kinds[0] != kinds[1]:
-        raise Untraceable("has a combine that gives None where lift and identity do not")
-    for kind in kinds[0]:
-        need_held(kind.item if isinstance(kind, Optional) else kind)
-    need_type(shape, aggregates_of(aggregate))
-    result = trace_method(aggregate, "result", [Nested("agg", shape)], emits=None)
-    if any(one is None for one in results(result)):
-        raise Untraceable("has a result that gives nothing")
+    with method_to_blame(op, "on_item", takes.value):
+        lift = trace_method(aggregate, "lift", [Given("value", takes.value)], emits=None)
+        shape = united([*_results(lift), constant(aggregate, "identity")], "agg")
+        combine = trace_method(aggregate, "combine", [Nested("a", shape), Nested("b", shape)], emits=None)
+        whole = united([*_results(combine), shape], "agg")
+        kinds = [[at.kind for _, at in leaves(one)] for one in (shape, whole)]
+        if kinds[0] != kinds[1]:
+            raise Untraceable("has a combine that gives None where lift and identity do not")
+        for kind in kinds[0]:
+            need_held(kind.item if isinstance(kind, Optional) else kind)
+        need_type(shape, aggregates_of(aggregate))
+        result = trace_method(aggregate, "result", [Nested("agg", shape)], emits=None)
+        if any(one is None for one in results(result)):
+            raise Untraceable("has a result that gives nothing")
     return TracedSliding(
         state=None,
         initial=op.initial_state(),
