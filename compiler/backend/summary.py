@@ -21,6 +21,7 @@ class Summary:
 
     batches: int = 0
     rows: int = 0
+    written: int = 0
     markers: int = 0
     marker: int | None = None
     read: dict[str, int] = attrs.Factory(dict)
@@ -47,6 +48,7 @@ class Summary:
         """Count a batch."""
         self.batches += 1
         self.rows += batch.rows
+        self.written += batch.written
         self.markers += batch.markers
         self.marker = batch.marker if batch.marker is not None else self.marker
         self.accepted.update(batch.newest)

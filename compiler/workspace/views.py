@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Literal
 
 import attrs
 
 from tracetypes.compiler.workspace.arguments import time_of
+from tracetypes.compiler.workspace.box_places import BoxPlaces
+from tracetypes.compiler.workspace.merged_graph import OperatorView, drawn
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
 
@@ -65,14 +68,23 @@ def _shown(at: dt.datetime) -> str:
 
 @attrs.frozen(kw_only=True)
 class WorkspaceView:
-    """What a workspace runs. ``operators``: how many run; ``submitted``: how many the flows have, each counted for itself.
-    ``segments``: by name, what each does; ``kept``: bytes that channels keep, by segment and reader."""
+    """What a workspace runs. A notebook shows :attr:`svg` below the text. ``operators``: how many run; ``submitted``: how many
+    the flows have, each counted for itself. ``segments``: by name, what each does; ``kept``: bytes that channels keep, by segment
+    and reader."""
 
     flows: tuple[FlowView, ...]
     operators: int
     submitted: int
     segments: Mapping[str, str]
     kept: Mapping[str, Mapping[str, int]]
+    graph: tuple[OperatorView, ...]
+    """All operators that run, each behind those that it reads."""
+    _places: BoxPlaces = attrs.field(factory=BoxPlaces, alias="places", repr=False, eq=False)
+
+    @property
+    def svg(self) -> str:
+        """The graph as a picture. A box stands where it stood in earlier pictures of the same workspace."""
+        return drawn(self.graph, self._places)
 
     def __str__(self) -> str:
         head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"
@@ -82,8 +94,12 @@ class WorkspaceView:
         return next(one for one in self.flows if one.name == name)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """In a notebook."""
+        """In a terminal of IPython."""
         printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return f"<pre>{escape(str(self))}</pre>{self.svg}"
 
 
 def bare_view(name: str, state: Literal["draining", "stopped"], why: str | None = None) -> FlowView:

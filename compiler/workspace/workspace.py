@@ -42,9 +42,11 @@ from tracetypes.compiler.workspace.arguments import (
     start_of,
 )
 from tracetypes.compiler.workspace.backups import make_backup, restore_backup
+from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
+from tracetypes.compiler.workspace.merged_graph import operators_of
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
@@ -96,6 +98,7 @@ class Workspace:
         self._backend = backend
         self._limits = RetentionLimits(most_kept, longest_kept.total_seconds())
         self._control = Control()
+        self._places = BoxPlaces()
         self._lock = threading.RLock()
         self._is_closed = False
         self._failure: BaseException | None = None
@@ -351,6 +354,8 @@ class Workspace:
                 operators=len(reconciler.running.operators),
                 submitted=sum(one.operators for one in flows),
                 segments={name: state.value for name, state in reconciler.host.states().items()},
+                graph=operators_of(reconciler),
+                places=self._places,
                 kept={name: {reader: one.size for reader, one in by.items()} for name, by in kept.items() if by},
             )
 

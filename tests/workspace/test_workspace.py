@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import attrs
 import pytest
@@ -583,6 +584,37 @@ def test_TT402_what_a_workspace_refuses(shop: Shop, open_workspace: Callable[[],
 def test_TT402_a_full_disk_takes_no_flow(shop: Shop) -> None:
     with Workspace(shop.home / "workspace", floor=1 << 60) as workspace, pytest.raises(UsageError, match="TT402 the disk of"):
         shop.submit(workspace, "ann")
+
+
+def test_the_merged_graph_is_shown(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """A box for each operator, with the flows that need it. Boxes stay where they are when flows come and go."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    before = workspace.show()
+    shop.submit(workspace, "bob", totals("bob", changes=True))
+    workspace.wait()
+    view = workspace.show()
+    by_title = {one.title: one for one in view.graph}
+    assert [one.title for one in view.graph[:5]] == ["source 'clicks'", "filter", "map_values", "tumbling", "sink 'totals'"]
+    assert (by_title["tumbling"].flows, by_title["Change"].flows) == (("ann", "bob"), ("bob",))
+    (above,) = (one for one in view.graph if one.name in by_title["Change"].inputs)
+    assert (above.title.lower()[:4], above.inputs) == ("sort", (by_title["tumbling"].name,))
+    assert (by_title["filter"].state, by_title["tumbling"].state) == (None, "running")
+    assert by_title["source 'clicks'"].written == len(shop.clicks)
+
+    def boxes(svg: str) -> dict[str, str]:
+        return dict(re.findall(r'data-operator="([^"]+)".*?(x="\d+" y="\d+")', svg, re.DOTALL))
+
+    first, second = boxes(before.svg), boxes(view.svg)
+    assert (len(first), len(second)) == (5, 8)
+    assert first.items() <= second.items()
+    assert 'aria-label="8 operators"' in view._repr_html_()
+    workspace.remove("ann")
+    third = boxes(workspace.show().svg)
+    assert len(third) == 7
+    assert third.items() <= second.items()
+    ElementTree.fromstring(view.svg)
 
 
 def test_a_workspace_without_flows_stays(shop: Shop) -> None:
