@@ -17,6 +17,7 @@ import pickle
 import sys
 import types
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -156,16 +157,22 @@ _MAIN = ("__main__", "__mp_main__")
 """Names of the script that runs."""
 
 
+@lru_cache(16_384)
+def _real(file: str) -> str:
+    """The real path of the file of a module. Finding it takes some calls of the system, and there are thousands of modules."""
+    return os.path.realpath(file)
+
+
 def _own_modules(names: Collection[str], code: Collection[str]) -> Iterator[tuple[str, Path]]:
     """Modules of the author, each with the folder that it is imported from. ``names``: of modules; ``code``: files."""
     installed = [Path(one).resolve() for one in {*sys.path} if "site-packages" in one or "dist-packages" in one]
     installed += [Path(os.__file__).resolve().parent, Path(__file__).resolve().parents[1]]
     wanted = {os.path.realpath(one) for one in code}
     found = {
-        name: Path(file).resolve()
+        name: Path(_real(file))
         for name, module in list(sys.modules.items())
         if isinstance(file := getattr(module, "__file__", None), str)
-        and (name in names or os.path.realpath(file) in wanted)
+        and (name in names or _real(file) in wanted)
         and name.partition(".")[0] != "tracetypes"
     }
     for name, path in found.items():

@@ -378,6 +378,12 @@ class Workspace:
         backup. Raises :class:`UsageError` ``TT402`` if something is there already."""
         restore_backup(Path(os.path.abspath(backup)), Path(os.path.abspath(path)), _engine)
 
+    @property
+    def submitted_operators(self) -> int:
+        """How many operators the flows have, each counted for itself."""
+        with self._lock:
+            return sum(len(one.needs) for one in self._reconciler.running.flows.values())
+
     def close(self) -> None:
         """Stop all segments. The flows stay submitted, and run on when the workspace is opened again."""
         with self._lock:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.pages import ROOT, blocks
-from tracetypes import Item, check, interpret_rows
+from tracetypes import Item, check, interpret_rows, json_lines
 from tracetypes.compiler.workspace.service.flow_problems import FlowRefused
 from tracetypes.compiler.workspace.service.json_flows import dataflow_of
 from tracetypes.compiler.workspace.service.registry import Registry, read_registry
@@ -127,6 +127,14 @@ def test_the_registry_of_the_page_is_one(tmp_path: Path) -> None:
     assert found.owner("ann").outputs == tmp_path / "outputs" / "ann"
 
 
+def test_an_input_may_have_a_format(tmp_path: Path, registry: Registry) -> None:
+    text = REGISTRY.replace('key = "user"', 'key = "user"\nformat = "json_lines"', 1)
+    (tmp_path / "registry.toml").write_text(text)
+    found = dataflow_of("f", flow(CLICKS, OUT), read_registry(tmp_path / "registry.toml"), "ann")
+    assert [one.format for one in found.flow.graph.sources] == [json_lines()]
+    assert [one.format for one in dataflow_of("f", flow(CLICKS, OUT), registry, "ann").flow.graph.sources] == [None]
+
+
 def test_it_answers_as_python_does(registry: Registry) -> None:
     assert answer(registry, flow(CLICKS, CENTS, SPENT, OUT)) == [("ann", 12)]
 
@@ -230,6 +238,7 @@ def test_the_checker_names_the_task_and_no_line_of_the_service(registry: Registr
         ("operators = 3", r"\[operators\]"),
         ("[inputs.clicks]\naddress = 'clicks'", "record"),
         ("[inputs.clicks]\naddress = 'c'\nrecord = 'a:B'\nmarkers = {time = 'ts'}", "seconds"),
+        ("[inputs.c]\naddress = 'c'\nrecord = 'a:B'\nmarkers = {time = 'ts', seconds = 1}\nformat = 'xml'", "json_lines"),
         ("[inputs.'../x']\naddress = 'c'", "table"),
         ("[owners.ann]\nroot = '/'", "outputs"),
         ("[limits]\ntasks = 0", "whole number"),

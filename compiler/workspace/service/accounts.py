@@ -134,11 +134,12 @@ class Accounts:
 
     # --------------------------------------------------------------------------------------------------- flows
 
-    def flows(self, owner: str | None = None) -> list[Flow]:
-        """The flows of an owner, or of all, in the order in which they came."""
+    def flows(self, owner: str | None = None, name: str | None = None) -> list[Flow]:
+        """The flows of an owner, or of all, in the order in which they came; with a name, only that one."""
         what = "owner, name, worker, request, digest, places, submitted, state, reason"
-        where, values = ("", ()) if owner is None else (" WHERE owner = ?", (owner,))
-        rows = self._all(f"SELECT {what} FROM flows{where} ORDER BY submitted", *values)
+        of = {column: one for column, one in (("owner", owner), ("name", name)) if one is not None}
+        where = f" WHERE {' AND '.join(f'{column} = ?' for column in of)}" if of else ""
+        rows = self._all(f"SELECT {what} FROM flows{where} ORDER BY submitted", *of.values())
         return [
             Flow(
                 owner=row[0],
@@ -156,7 +157,12 @@ class Accounts:
 
     def flow(self, owner: str, name: str) -> Flow | None:
         """One flow."""
-        return next((one for one in self.flows(owner) if one.name == name), None)
+        return next(iter(self.flows(owner, name)), None)
+
+    def count(self, owner: str) -> int:
+        """How many flows an owner has."""
+        ((count,),) = self._all("SELECT count(*) FROM flows WHERE owner = ?", owner)
+        return int(count)
 
     def add_flow(self, owner: str, name: str, worker: str, request: Mapping[str, Any], digest: str) -> None:
         """A flow that is being submitted."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from typing import Any, Final, get_type_hints
@@ -38,6 +38,7 @@ from tracetypes.compiler.workspace.service.flow_problems import FlowProblem, Flo
 from tracetypes.compiler.workspace.service.registry import Input, Registry, is_name
 from tracetypes.edges import U
 from tracetypes.errors import CodedError, Location, counted
+from tracetypes.formats import Format, csv, json_lines, parquet
 from tracetypes.graph import Dataflow, Stream, merge
 from tracetypes.markers import every
 from tracetypes.records import Record, Unit, show
@@ -353,11 +354,13 @@ def _source_of(flow: Dataflow, name: str, one: Input) -> Stream[Any]:
             raise AttributeError(f"{one.record} has no field {field!r} for {word}")
     unit: Any = one.unit
     markers = every(seconds=one.seconds, time=time, delay=one.delay, unit=unit)
+    formats: dict[str, Callable[[], Format]] = {"csv": csv, "json_lines": json_lines, "parquet": parquet}
+    format = None if one.format is None else formats[one.format]()
     if one.key is None:
-        return flow.source(name, U[Unit, record], markers=markers)  # type: ignore[valid-type]
+        return flow.source(name, U[Unit, record], markers=markers, format=format)  # type: ignore[valid-type]
     key = resolve(one.key) if ":" in one.key else field_of(one.key)
     kind = get_type_hints(key)["return"] if ":" in one.key else hints[one.key]
-    return flow.source(name, U[kind, record], markers=markers, key=key)  # type: ignore[valid-type]
+    return flow.source(name, U[kind, record], markers=markers, key=key, format=format)  # type: ignore[valid-type]
 
 
 def _one(streams: Sequence[Stream[Any]]) -> Stream[Any]:

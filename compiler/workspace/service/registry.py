@@ -30,6 +30,9 @@ LIBRARY: Final = (
 )
 """Operators and aggregates of the library that JSON may name. None of them opens a file or a connection."""
 
+FORMATS: Final = ("csv", "json_lines", "parquet")
+"""Formats of files."""
+
 MOST: Final = 60
 """Characters of a name."""
 
@@ -38,7 +41,8 @@ MOST: Final = 60
 class Input:
     """An input that flows read by its name. ``address``: as of :func:`tracetypes.run`. ``record``: MODULE:NAME of the class of
     its rows. ``key``, ``time``: fields of it, or MODULE:NAME of functions; without a key the rows have none. ``seconds``,
-    ``delay``, ``unit``: of its markers. ``owners``: who may read it; None for all."""
+    ``delay``, ``unit``: of its markers. ``format``: of its files, one of :data:`FORMATS`; None by
+    their names. ``owners``: who may read it; None for all."""
 
     name: str
     address: str
@@ -48,6 +52,7 @@ class Input:
     seconds: float
     delay: float
     unit: str
+    format: str | None
     owners: frozenset[str] | None
 
     def is_for(self, owner: str) -> bool:
@@ -155,13 +160,16 @@ class _Reader:
         what = f"input {name}"
         if not is_name(name) or not isinstance(plain, dict):
             raise _wrong(self.path, f"{what} is {plain!r}", f"write a table [inputs.{name}]")
-        self._known(what, plain, ("address", "record", "key", "markers", "owners"))
+        self._known(what, plain, ("address", "record", "key", "markers", "format", "owners"))
         self._known(f"markers of {what}", self._table("markers", plain), ("seconds", "time", "delay", "unit"))
         markers = self._table("markers", plain)
         address, record, time = plain.get("address"), plain.get("record"), markers.get("time")
         for word, one in (("address", address), ("record", record), ("markers.time", time)):
             if not isinstance(one, str) or not one:
                 raise _wrong(self.path, f"{what} has {word} {one!r}", f'write {word} = "..."')
+        format = plain.get("format")
+        if format is not None and format not in FORMATS:
+            raise _wrong(self.path, f"{what} has format {format!r}", f"give one of {', '.join(FORMATS)}")
         owners = plain.get("owners")
         if owners is not None and not (isinstance(owners, list) and all(map(is_name, owners))):
             raise _wrong(self.path, f"{what} has owners {owners!r}", 'write owners = ["NAME", ...], or leave it out for all')
@@ -177,6 +185,7 @@ class _Reader:
             seconds=self._number(f"{what} has markers.seconds", markers.get("seconds")),
             delay=self._number(f"{what} has markers.delay", markers.get("delay", 0)),
             unit=markers.get("unit", "s"),
+            format=format,
             owners=None if owners is None else frozenset(owners),
         )
 

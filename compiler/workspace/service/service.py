@@ -74,7 +74,7 @@ class Service:
             if again and there.digest == digest and there.state == "running":
                 return self.show(token, token.owner, name)
             raise Refused(409, "TT402", f"there is a flow {name!r} already", "give another name, or replace or remove that flow")
-        if len(self.accounts.flows(token.owner)) >= self.registry.limits.flows:
+        if self.accounts.count(token.owner) >= self.registry.limits.flows:
             raise Refused(429, "TT416", f"an owner has at most {self.registry.limits.flows} flows", "remove some")
         worker = self._worker_for(token, request)
         self.accounts.forget_flow(token.owner, name)

@@ -143,7 +143,7 @@ class WorkerCalls:
 def need_room(registry: Registry, workspace: Workspace, found: JsonFlow) -> None:
     """Raises :class:`UsageError` ``TT416`` if a flow would make more operators than the service takes."""
     count, most = len(found.flow.graph.nodes), registry.limits.operators
-    if workspace.show().submitted + count > most:
+    if workspace.submitted_operators + count > most:
         raise UsageError("TT416", f"the service takes at most {most:,} operators of all flows", fix="remove flows")
 
 
