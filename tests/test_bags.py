@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.bags import Bags, cut, defined, defined_in_parts, fits, in_time_order, is_possible
 from tests.graphs import Case, cases, own_value
-from tracetypes import Dataflow, Item, U, check, every, interpret, merge, stdlib
+from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret, merge, stdlib
 from tracetypes.compiler.plan.program import whole_plan
 from tracetypes.interpreter import arrange, streams_of
 from tracetypes.parsing import Row
@@ -107,3 +108,35 @@ def test_windows_take_no_late_rows(name: str, bags: list[list[tuple[str, int]]],
     trace, arranged = defined(checked, {"rows": bags}, drain=False)
     assert answer.trace == closed(trace)
     assert running.late == Counter(("rows", one.block) for one in arranged["rows"].late)
+
+
+def numbers(flow: Dataflow, name: str = "rows") -> Stream[U[str, int]]:
+    return flow.source(name, U[str, int], markers=every(seconds=10, time=own_value))
+
+
+def test_a_stream_with_several_consumers_is_computed_for_each() -> None:
+    """The second copy of a source tells of no rejects."""
+    flow = Dataflow("diamond")
+    total = numbers(flow).through(stdlib.aggregate(stdlib.sum(of=int, to=int)))
+    both = merge(total.through(stdlib.aggregate(stdlib.count())), total.through(stdlib.running(stdlib.count())))
+    flow.sink("out", both)
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    bags: dict[str, Any] = {"rows": [[("a", 1), ("b", 4), (None, 5)], [("a", 25), ("a", 11)], [("b", 47), ("a", 3)]]}
+    running = Bags(whole_plan(checked, sink, 3), random.Random(1), shows=True)
+    answer = running.run(bags)
+    trace, arranged = defined(checked, bags, drain=False)
+    assert answer.trace == closed(trace)
+    assert len(answer.rejects) == len(arranged["rows"].rejects) == 1
+    assert running.late == {("rows", 10_000_000): 1}
+
+
+def test_graphs_that_one_plan_cannot_have() -> None:
+    flow = Dataflow("large")
+    stream: Any = numbers(flow)
+    for _ in range(9):
+        stream = merge(stream, stream.through(stdlib.aggregate(stdlib.sum(of=int, to=int))))
+    flow.sink("out", stream)
+    with pytest.raises(UsageError, match="operators in one plan") as raised:
+        whole_plan(check(flow), next(iter(check(flow).graph.sinks)), 3)
+    assert raised.value.code == "TT430"

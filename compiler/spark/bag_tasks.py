@@ -46,7 +46,7 @@ from tracetypes.nodes import Sink
 from tracetypes.records import String
 from tracetypes.sources import reader
 
-__all__ = ["OUTCOME", "BagScan", "BagTask", "StraightScan", "Unpacked", "schema_of_sink"]
+__all__ = ["OUTCOME", "BagScan", "BagTask", "StraightScan", "Unpacked", "judged", "schema_of_sink"]
 
 OUTCOME: Final = {
     "_outcome": pa.string(),

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from tracetypes import (
     merge,
     stdlib,
 )
+from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.spark.bag_tasks import judged
 from tracetypes.compiler.spark.transform import ROCKSDB, STORE
 from tracetypes.errors import from_text
 from tracetypes.gates import sequence
@@ -226,7 +228,7 @@ def source_of(**more: Any) -> Dataflow:
     return flow
 
 
-def test_what_is_refused(plain: SparkSession, spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_refused(plain: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     rows = frame(plain, BAGS[0])
     streaming = stream(plain, tmp_path / "in")
@@ -268,8 +270,28 @@ def test_what_is_refused(plain: SparkSession, spark: SparkSession, tmp_path: Pat
     apart.sink("out", merge(one.through(stdlib.aggregate(stdlib.count())), other.through(stdlib.aggregate(stdlib.count()))))
     plain.conf.set(STORE, ROCKSDB)
     both = {"a": streaming, "b": streaming}
+    table = {str(at): at for at in range(100_000)}
+    large = Dataflow("large")
+    meters = large.source("meters", U[str, Reading], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
+    named = meters.through(stdlib.enrich(table, by=lambda k, r: k, combine=lambda r, found: found, to=int))
+    sums = named.through(stdlib.aggregate(stdlib.count())).through(stdlib.key_by(half))
+    large.sink("out", sums.through(stdlib.aggregate(stdlib.count())))
+    monkeypatch.setattr("tracetypes.compiler.spark.transform.THRESHOLD", "spark.as.it.is")  # ours is set in this session
+    assert "as broadcasts" in refused("TT431", large, streaming)
     assert "reads no other source" in refused("TT430", apart, both, idle={"a": 1})
     text = refused("TT203", totals(), rows.selectExpr("id", "CAST(ts AS STRING) AS ts", "watts"))
     assert "the DataFrame of source 'meters'" in text
     assert "'ts' is string, expected int" in text
     assert "no column 'watts'; it has 'id', 'ts'" in refused("TT203", totals(), rows.select("id", "ts"))
+
+
+def test_a_difference_stops_the_query() -> None:
+    def differing() -> Iterator[object]:
+        yield 1
+        raise Difference("0 Price", "on_item", "('a', 1)", "2", "3")
+
+    messages = judged(differing())
+    assert next(messages) == 1
+    with pytest.raises(RunError, match="is 2 as columns, and 3 in Python") as raised:
+        next(messages)
+    assert raised.value.code == "TT240"
