@@ -10,7 +10,8 @@ __all__ = ["SEEDS", "TRACES", "Step", "Trace", "trace"]
 
 TRACES: Final = ("sequential", "walk 1", "walk 2")
 
-SEEDS: Final = {"sequential": 1, "walk 1": 11, "walk 2": 12}
+SEEDS: Final = {"sequential": 1, "walk 1": 11, "walk 2": 14}
+"""Of the walks the first two from 11 on that stay among many flows, as the paper's do: 14 or more on average."""
 
 
 class Step(NamedTuple):

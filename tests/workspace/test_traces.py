@@ -43,6 +43,7 @@ def test_walk(name: str) -> None:
     assert not there[-1]
     assert [step.do for step in some.steps[100:]] == ["remove"] * len(there[99])
     assert 30 < Counter(step.do for step in some.steps[:100])["submit"] < 70
+    assert sum(map(len, there[:100])) > 1400
     assert some == trace(name, FLOWS[::-1], first=15), "the seed decides, not the order of the flows"
 
 
@@ -52,8 +53,7 @@ def test_walks_differ() -> None:
 
 def test_a_walk_goes_on_at_its_ends() -> None:
     some = trace("walk 1", ["only"], first=1, walk=4)
-    assert some.steps == (Step("remove", "only"), Step("submit", "only")) * 2 or not there_after(some)[-1]
-    assert len(some.steps) in (4, 5)
+    assert some.steps == (*(Step("remove", "only"), Step("submit", "only")) * 2, Step("remove", "only"))
 
 
 def test_the_ceiling() -> None:
