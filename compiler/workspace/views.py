@@ -12,10 +12,11 @@ import attrs
 from tracetypes.compiler.workspace.arguments import time_of
 from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.merged_graph import OperatorView, drawn
+from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
 
-__all__ = ["FlowView", "WorkspaceView", "bare_view", "view_of"]
+__all__ = ["FlowView", "WorkspaceView", "bare_view", "operators_of", "view_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -150,3 +151,30 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows) -> FlowV
         rejects=dict(rows.rejects),
         notes=tuple(notes),
     )
+
+
+def operators_of(reconciler: Reconciler) -> tuple[OperatorView, ...]:
+    """All operators that run, each behind those that it reads."""
+    running, host = reconciler.running, reconciler.host
+    states = host.states()
+    flows: dict[str, list[str]] = {}
+    found: dict[str, OperatorView] = {}
+    for flow in sorted(running.flows.values(), key=lambda one: one.name):
+        for instance in flow.needs:
+            operator = running.operators[instance]
+            name = name_of(operator)
+            flows.setdefault(name, []).append(flow.name)
+            if name in found:
+                continue
+            hosted, error = host.segments.get(name), host.error(name) if name in states else None
+            found[name] = OperatorView(
+                name=name,
+                title=reconciler.title(instance),
+                inputs=tuple(name_of(running.operators[one]) for one in operator.inputs),
+                flows=(),
+                state=states[name].value if name in states else None,
+                written=0 if hosted is None else hosted.summary.written,
+                kept=max((one.size for one in host.kept_for(name).values()), default=0),
+                error=None if error is None else str(error),
+            )
+    return tuple(attrs.evolve(one, flows=tuple(flows[one.name])) for one in found.values())

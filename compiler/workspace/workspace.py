@@ -46,7 +46,6 @@ from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
-from tracetypes.compiler.workspace.merged_graph import operators_of
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
@@ -54,7 +53,7 @@ from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.compiler.workspace.stopped_flows import StoppedFlows
-from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, view_of
+from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, operators_of, view_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.graph import Dataflow
 

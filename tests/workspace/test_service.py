@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +351,75 @@ def test_events_tell_of_changes(served: Served, owner: WorkspaceClient) -> None:
         assert json.loads(next(lines)[5:]) == []
         owner.submit("spent", totals())
         assert json.loads(next(lines)[5:])[0]["name"] == "spent"
+
+
+# ---------------------------------------------------------------------------------------------------------- page
+
+
+@contextmanager
+def browser(served: Served, client: WorkspaceClient) -> Iterator[httpx.Client]:
+    """A browser that has given its token."""
+    text = client._http.headers["Authorization"].partition(" ")[2]
+    with httpx.Client(base_url=served.url) as found:
+        answer = found.post("/page/session", json={"token": text}, headers={"Sec-Fetch-Site": "same-origin"})
+        assert answer.status_code == 204
+        assert {"HttpOnly", "Path=/page", "SameSite=strict"} <= set(answer.headers["Set-Cookie"].split("; "))
+        yield found
+
+
+def shown(page: httpx.Client) -> dict[str, str]:
+    """What the page shows first."""
+    with page.stream("GET", "/page/events") as answer:
+        assert answer.status_code == 200
+        found: dict[str, str] = json.loads(next(line for line in answer.iter_lines() if line.startswith("data:"))[5:])
+        return found
+
+
+def test_the_page_shows_the_merged_graph(served: Served, owner: WorkspaceClient, other: WorkspaceClient) -> None:
+    owner.submit("mine", totals())
+    rows(owner, "mine")
+    other.submit("his", totals())
+    other.submit("alone", totals("alone", 120))
+    with browser(served, owner) as page, browser(served, other) as others:
+        first, second = shown(page), shown(others)
+        assert [part.count("<g ") for part in (first["graph"], second["graph"])] == [4, 7]  # one is a copy
+        assert "3 flows" in first["graph"]  # the source
+        assert "1 of other owners" in first["graph"]
+        assert re.findall(r'data-flow="([^"]*)"', first["flows"]) == ["mine"]
+        assert sorted(re.findall(r'data-flow="([^"]*)"', second["flows"])) == ["alone", "his"]
+        own = owner.flow("mine").owner
+        assert not any(word in first["graph"] + first["flows"] for word in ("his", "alone", "other."))
+        assert own not in second["graph"] + second["flows"]
+        assert re.findall(r'data-operator="(\d+)"', first["graph"]) == ["0", "1", "2", "3"]
+    with served.administrator() as administrator, browser(served, administrator) as page:
+        assert f"{own}.mine" in shown(page)["flows"]
+
+
+def test_the_cookie_of_the_page_changes_nothing(served: Served, owner: WorkspaceClient) -> None:
+    with browser(served, owner) as page:
+        (cookie,) = page.cookies.jar
+        headers = {"Cookie": f"{cookie.name}={cookie.value}"}
+        for method, path in (("GET", "/v1/flows"), ("POST", "/v1/flows"), ("DELETE", "/v1/flows/mine"), ("GET", "/metrics")):
+            assert page.request(method, path, headers=headers).status_code == 401
+        assert page.delete("/page/session").status_code == 204
+        assert page.get("/page/events").status_code == 401
+    wrong = httpx.post(f"{served.url}/page/session", json={"token": "tt_0_0"})
+    assert (wrong.status_code, wrong.json()["code"]) == (401, "TT415")
+    text = owner._http.headers["Authorization"].partition(" ")[2]
+    elsewhere = httpx.post(f"{served.url}/page/session", json={"token": text}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert elsewhere.status_code == 401
+
+
+def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
+    whole = httpx.get(f"{served.url}/")
+    assert whole.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
+    places = re.findall(r'(?:src|href)="([^"]*)"', whole.text)
+    assert places == ["page/page.css", "page/page.js"]
+    for place in places:
+        answer = httpx.get(f"{served.url}/{place}")
+        assert answer.status_code == 200
+        assert "http" not in answer.text
+    assert not re.search(r"<script>|<style|\bstyle=|\son\w+=", whole.text)
 
 
 # -------------------------------------------------------------------------------------------------------- tokens

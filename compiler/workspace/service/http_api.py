@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from tracetypes.compiler.workspace.service.accounts import Token
 from tracetypes.compiler.workspace.service.errors import Refused, refused_of
 from tracetypes.compiler.workspace.service.metrics import metrics_text
+from tracetypes.compiler.workspace.service.page import add_page
 from tracetypes.compiler.workspace.service.request_limits import BodyLimit, Rates
 from tracetypes.compiler.workspace.service.requests import (
     CatalogAnswer,
@@ -47,8 +48,8 @@ EVENTS = 1.0
 """Seconds between two looks for what has changed."""
 
 
-def application(service: Service) -> FastAPI:
-    """The application of a service."""
+def application(service: Service, *, is_secure: bool = False) -> FastAPI:
+    """The application of a service. ``is_secure``: whether it is reached by TLS."""
     limits, rates = service.registry.limits, Rates()
     app = FastAPI(title="tracetypes workspace", version=VERSION, docs_url=None, redoc_url=None, responses=REFUSALS)
     app.add_middleware(BodyLimit, body=limits.body, depth=limits.depth)
@@ -184,6 +185,7 @@ def application(service: Service) -> FastAPI:
             raise Refused(403, "TT415", "only an administrator reads the audit log", "ask one")
         return service.accounts.audit(most)
 
+    add_page(app, service, rates, is_secure=is_secure)
     return app
 
 

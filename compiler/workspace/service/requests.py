@@ -104,7 +104,7 @@ class FlowAnswer(Answer):
     owner: str
     name: str
     kind: Literal["json", "python"]
-    state: Literal["pending", "running", "failed", "held", "over", "stopped", "unknown"]
+    state: Literal["pending", "running", "failed", "held", "over", "draining", "stopped", "unknown"]
     error: str | None
     operators: int
     shared: int

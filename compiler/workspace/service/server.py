@@ -69,7 +69,7 @@ def serve(
             scheme = "http" if address.certificate is None else "https"
             host, port = listening.getsockname()[:2]
             config = uvicorn.Config(
-                application(service),
+                application(service, is_secure=address.certificate is not None),
                 log_level="warning",
                 ssl_certfile=address.certificate,
                 ssl_keyfile=address.private_key,

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
+from tracetypes.compiler.workspace.merged_graph import OperatorView
 from tracetypes.compiler.workspace.service.accounts import Accounts, Flow, Role, Token
 from tracetypes.compiler.workspace.service.errors import Refused, refused_of
 from tracetypes.compiler.workspace.service.landlock import AVAILABLE
@@ -126,6 +129,40 @@ class Service:
         self._need_owner(token, owner, name)
         one = self._need(owner, name)
         return self._view(token, one, self.workers.show({one.worker}).get(f"{owner}.{name}"))
+
+    def graph(self, token: Token) -> list[OperatorView]:
+        """The operators that flows of the token's owner need; all, for an administrator. Flows of others have no names."""
+        workers = {one.worker for one in self.accounts.flows(None if token.is_administrator else token.owner)}
+        return [shown for worker in sorted(workers) for one in self._operators(worker) if (shown := self._own(token, one))]
+
+    def _operators(self, worker: str) -> list[OperatorView]:
+        try:
+            found = self.workers.of(worker).call("graph", None, 5)["operators"]
+        except Exception:  # the worker does not answer: its flows are shown as unknown
+            return []
+        views = [OperatorView(**{**one, "inputs": tuple(one["inputs"]), "flows": tuple(one["flows"])}) for one in found]
+        mark = f"{worker}:" if worker else ""
+        return [
+            attrs.evolve(one, name=f"{mark}{one.name}", inputs=tuple(f"{mark}{each}" for each in one.inputs)) for one in views
+        ]
+
+    def _own(self, token: Token, one: OperatorView) -> OperatorView | None:
+        if token.is_administrator:
+            return one
+        named = [flow for flow in one.flows if self._may_name(token, flow)]
+        if not any(flow.startswith(f"{token.owner}.") for flow in named):
+            return None
+        others = len(one.flows) - len(named)
+        return attrs.evolve(
+            one,
+            flows=tuple(flow.removeprefix(f"{token.owner}.") for flow in named),
+            others=others,
+            error=None if one.error is None else self._clean(token.owner, one.error),
+        )
+
+    def _may_name(self, token: Token, flow: str) -> bool:
+        owner = flow.partition(".")[0]
+        return owner == token.owner or self.registry.owner(owner).is_open
 
     def outputs(self, token: Token, owner: str, name: str) -> list[dict[str, Any]]:
         """The files of a flow's outputs."""

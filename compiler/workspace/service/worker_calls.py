@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.merge import unmerge
 from tracetypes.compiler.workspace.service.json_flows import JsonFlow, dataflow_of, resolve
@@ -49,6 +51,10 @@ class WorkerCalls:
             "operators": view.operators,
             "submitted": view.submitted,
         }
+
+    def graph(self) -> dict[str, Any]:
+        """All operators that run."""
+        return {"operators": [attrs.asdict(one) for one in self.workspace.show().graph]}
 
     def submit(self, owner: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
         """Start a flow."""
