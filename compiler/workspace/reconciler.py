@@ -291,9 +291,8 @@ class Reconciler:
         names = [name_of(operators[one]) for one in flow.needs if not operators[one].inputs]
         return {name: self.host.ended(name) + 1 for name in names}
 
-    def flows_through(self, name: str) -> list[str]:
-        """The flows that need a segment."""
-        root = self.host.segments[name].segment.root
+    def flows_through(self, root: Instance) -> list[str]:
+        """The flows that need an operator."""
         return sorted(flow.name for flow in self.running.flows.values() if root in flow.needs)
 
     def _merged(self, submitted: Submitted, launched: Launched) -> Decision:

@@ -199,9 +199,9 @@ class SegmentHost:
             return self._supervisor.states
 
     def error(self, name: str) -> BaseException | None:
-        """What a segment failed of last."""
+        """What a segment failed of last, if it is still there."""
         with self.lock:
-            return self._supervisor.error(name)
+            return self._supervisor.error(name) if name in self._supervisor.states else None
 
     def stop_all(self) -> None:
         """Stop all segments; what they have written stays."""

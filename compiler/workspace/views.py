@@ -133,7 +133,7 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows) -> FlowV
     rows = source_rows.of(name)
     notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
     for one in segments:
-        notes += reconciler.host.segments[one].notes
+        notes += [] if (hosted := reconciler.host.segments.get(one)) is None else hosted.notes
     behind = plain["behind"]
     return FlowView(
         name=name,

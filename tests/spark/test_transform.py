@@ -160,6 +160,7 @@ def test_streams_restart_and_count_late_rows(plain: SparkSession, tmp_path: Path
     assert error.code == "TT211"
 
 
+@pytest.mark.nightly
 def test_late_rows_and_two_stateful_operators(plain: SparkSession, tmp_path: Path) -> None:
     flow = Dataflow("twice")
     markers = every(seconds=10, delay=5, time=lambda r: r.ts)
