@@ -420,9 +420,10 @@ class Workspace:
             self._check_rows(name)
         for channel in list(reconciler.host.segments):
             for reader, why in list(self._limits.exceeded(reconciler.host.kept_for(channel))):
-                hosted, error = reconciler.host.segments.get(reader), reconciler.host.error(reader)
-                for name in () if hosted is None else reconciler.flows_through(hosted.segment.root):
-                    self._stop(name, does_not_read_on(name, reconciler.title(hosted.segment.root), why, error))
+                if (hosted := reconciler.host.segments.get(reader)) is not None:
+                    root, error = hosted.segment.root, reconciler.host.error(reader)
+                    for name in reconciler.flows_through(root):
+                        self._stop(name, does_not_read_on(name, reconciler.title(root), why, error))
 
     def _check_rows(self, name: str) -> None:
         """Stop a flow of which more rows are late or rejected than it allows. First they come to its outputs."""
