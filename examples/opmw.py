@@ -35,6 +35,10 @@ class Event:
     value: float
 
 
+def _time(event: Event) -> int:
+    return event.at
+
+
 def pi(iterations: int, start: float) -> float:
     """Pi by Viete's formula, as ``PiByViete`` of RIoTBench computes it. ``start``: 2."""
     product = 1.0
@@ -65,7 +69,7 @@ def flow(
     each as often as it does. A task that reads nobody is a source ``sourceN``. Behind a task N that nobody reads there is a sink
     ``sinkN``, which is no task."""
     graph = Dataflow(name)
-    markers = every(seconds=1, time=lambda event: event.at)
+    markers = every(seconds=1, time=_time)
     above = {id: [up for up, down in streams if down == id] for id in types}
     read = {up for up, _ in streams}
     made: dict[int, Any] = {}

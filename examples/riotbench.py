@@ -131,13 +131,17 @@ ORDERS: Mapping[str, Any] = {
 """The order in which a task reads, where what it reads has none."""
 
 
+def _time(message: Message) -> int:
+    return message.at
+
+
 def flow(shape: str, source: str) -> Dataflow:
     """A dataflow of ``riotbench_flows.json``: ``flow("stats", "GRID")``."""
     domain = DOMAINS[source]
     tasks = tasks_of(domain)
     pairs = dict.fromkeys(pair for path in FLOWS["shapes"][shape] for pair in pairwise(path))
     graph = Dataflow(f"{shape}-{source}".lower())
-    markers = every(seconds=1, time=lambda message: message.at)
+    markers = every(seconds=1, time=_time)
     streams: dict[str, Any] = {
         "Source": graph.source("messages", U[Unit, Message], key=lambda message: UNIT, markers=markers, format=json_lines())
     }

@@ -12,6 +12,7 @@ Reading the file imports nothing. Only a worker imports what it names.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,9 @@ FORMATS: Final = ("csv", "json_lines", "parquet")
 
 MOST: Final = 60
 """Characters of a name."""
+
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:")
+"""The beginning of an address that is no path."""
 
 
 @attrs.frozen(kw_only=True)
@@ -174,7 +178,7 @@ class _Reader:
         if owners is not None and not (isinstance(owners, list) and all(map(is_name, owners))):
             raise _wrong(self.path, f"{what} has owners {owners!r}", 'write owners = ["NAME", ...], or leave it out for all')
         address, record, time = str(address), str(record), str(time)
-        if "://" not in address and not address.startswith("delta:"):
+        if _SCHEME.match(address) is None:
             address = str(folder / address)
         return Input(
             name=name,
