@@ -20,6 +20,7 @@ class Fake:
     """A segment. It goes on until it is told otherwise. ``looks``: after so many it fails, or ends if ``failure`` is None."""
 
     metrics: Batch | None = None
+    processor_seconds = 0.0
 
     def __init__(self, looks: int | None = None, failure: BaseException | None = None) -> None:
         self.looks, self.will, self.failure = looks, failure, None if looks is None else failure

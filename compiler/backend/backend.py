@@ -97,6 +97,10 @@ class Running(Protocol):
         """The error that ended it, if it is over."""
 
     @property
+    def processor_seconds(self) -> float:
+        """What it has used of a processor, as far as that is known."""
+
+    @property
     def metrics(self) -> Batch | None:
         """The metrics of its last epoch."""
 

@@ -26,6 +26,9 @@ class RunningSegment(ABC):
         """Set when it may have something to do."""
         self._ending = threading.Lock()
         self._answers = threading.Condition()
+        self.processor_seconds = 0.0
+        """What its thread has used of a processor up to its last look for something to do. Work in other threads, in worker
+        processes and in Java does not count."""
         self._asked = self._answered_up_to = 0
         """How many have waited for all that is there, and how many of them need not wait any more."""
         self._bells: list[Bell] = []

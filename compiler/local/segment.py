@@ -139,6 +139,7 @@ class LocalSegment(RunningSegment):
                 self._look(at_once=True)
             while True:
                 self._wakeup.look()  # first, so that a request to stop that comes from here on ends the next pause
+                self.processor_seconds = time.thread_time()
                 if self.control.stop.is_set():
                     return
                 freed.look()

@@ -70,6 +70,7 @@ class Ended:
 
     failure: BaseException | None = None
     metrics: Batch | None = None
+    processor_seconds = 0.0
 
     def drain(self) -> None:
         """Nothing is open."""

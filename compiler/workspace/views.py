@@ -11,6 +11,7 @@ import attrs
 
 from tracetypes.compiler.workspace.arguments import time_of
 from tracetypes.compiler.workspace.box_places import BoxPlaces
+from tracetypes.compiler.workspace.flow_costs import FlowCosts
 from tracetypes.compiler.workspace.merged_graph import OperatorView, drawn
 from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.reconciler import Reconciler
@@ -31,7 +32,8 @@ class FlowView:
     and keep a state: what they have seen before ``begins`` is in the flow's answers. ``replaced``: if it has taken the place of
     another flow, the marker up to which the outputs of that one count, by sink; behind it its own do. ``rows``, ``late`` and
     ``rejects``: rows, the last two by source, since its submit or since the process has started; those of a shared source count
-    for each of its flows."""
+    for each of its flows. ``seconds``: of a processor, on the local backend, with its part of what it shares; ``saved``: what it
+    would cost more alone."""
 
     name: str
     state: Literal["running", "failed", "held", "over", "draining", "stopped"]
@@ -47,6 +49,8 @@ class FlowView:
     late: Mapping[str, int]
     rejects: Mapping[str, int]
     notes: tuple[str, ...]
+    seconds: float = 0.0
+    saved: float = 0.0
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
@@ -123,7 +127,7 @@ def bare_view(name: str, state: Literal["draining", "stopped"], why: str | None 
     )
 
 
-def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows) -> FlowView:
+def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: FlowCosts) -> FlowView:
     """Of a flow that runs."""
     flow, plain = reconciler.running.flows[name], reconciler.database.submissions()[name].plain
     states, segments = reconciler.host.states(), reconciler.segments_of(name)
@@ -150,6 +154,8 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows) -> FlowV
         late=dict(rows.late),
         rejects=dict(rows.rejects),
         notes=tuple(notes),
+        seconds=costs.of(name).share,
+        saved=costs.of(name).saved,
     )
 
 

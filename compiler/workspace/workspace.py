@@ -46,6 +46,7 @@ from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
+from tracetypes.compiler.workspace.flow_costs import FlowCosts
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
@@ -115,6 +116,7 @@ class Workspace:
             self._reconciler.restore()
             for name in self._stopped.outputs.keys() & self._reconciler.running.flows.keys():  # a kill came between
                 self._reconciler.remove(name)
+            self._costs = FlowCosts(self._reconciler)
             self._drains = DrainCopies(self._reconciler, self.path, running, backend, locks, engine.fuses)
             self._drains.restore()
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
@@ -185,6 +187,7 @@ class Workspace:
             self._need_space()
             if self._drains.of(name) is not None:
                 raise UsageError("TT402", f"flow {name!r} is being drained", fix="wait for it, or give another name")
+            self._costs.look()
             before = self._rows.by_segment()
             submitted = Submitted(
                 launch=launch, start=begins, exact=share == "exact", alone=backfill, max_late=max_late, max_rejects=max_rejects
@@ -192,7 +195,7 @@ class Workspace:
             self._reconciler.submit(submitted)
             self._rows.submitted(name, before)
             self._stopped.forget(name)
-            return view_of(name, self._reconciler, self._rows)
+            return view_of(name, self._reconciler, self._rows, self._costs)
 
     def dry_run(
         self,
@@ -248,6 +251,7 @@ class Workspace:
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
+            self._costs.look()
             self._rows.deliver(name)
             outputs = self._reconciler.database.submissions()[name].plain["outputs"]
             copy: DrainCopy | None = None
@@ -344,7 +348,8 @@ class Workspace:
         with self._lock:
             self._need_open()
             reconciler = self._reconciler
-            flows = tuple(view_of(name, self._reconciler, self._rows) for name in sorted(reconciler.running.flows))
+            self._costs.look()
+            flows = tuple(view_of(name, self._reconciler, self._rows, self._costs) for name in sorted(reconciler.running.flows))
             flows += tuple(bare_view(name, "draining") for name in self._drains.flows)
             flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
@@ -416,6 +421,7 @@ class Workspace:
     def _look_around(self) -> None:
         """What need not be at once: rows for the outputs of flows, and limits."""
         reconciler = self._reconciler
+        self._costs.look()
         for name in list(reconciler.running.flows):
             self._check_rows(name)
         for channel in list(reconciler.host.segments):

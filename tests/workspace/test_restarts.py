@@ -22,6 +22,7 @@ class Fake:
     """A segment that is over when it is told so, or when it has failed or ended."""
 
     metrics: Batch | None = None
+    processor_seconds = 0.0
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None

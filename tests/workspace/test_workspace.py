@@ -615,6 +615,7 @@ def test_the_merged_graph_is_shown(shop: Shop, open_workspace: Callable[[], Work
     assert len(third) == 7
     assert third.items() <= second.items()
     ElementTree.fromstring(view.svg)
+    assert (view["ann"].seconds > 0, view["ann"].saved > 0, before["ann"].saved) == (True, True, 0.0)
 
 
 def test_a_workspace_without_flows_stays(shop: Shop) -> None:

@@ -13,9 +13,11 @@ GAUGES: Final = {
     "rows": "Rows that its sources have read.",
     "late": "Late rows of its sources.",
     "rejects": "Rejected rows of its sources.",
+    "seconds": "Processor seconds, with its part of what it shares.",
+    "saved": "Processor seconds that it would cost more alone.",
 }
 
-STATES: Final = ("running", "failed", "held", "over", "stopped", "pending", "unknown")
+STATES: Final = ("running", "failed", "held", "over", "draining", "stopped", "pending", "unknown")
 
 
 def metrics_text(flows: Iterable[Mapping[str, Any]], workers: Mapping[str, bool]) -> str:

@@ -85,8 +85,9 @@ def _table(flows: list[dict[str, Any]], *, has_owner: bool) -> str:
     rows = []
     for one in flows:
         name = f"{one['owner']}.{one['name']}" if has_owner else one["name"]
-        facts = [one["state"], one["operators"], one["shared"], one["rows"], one["late"], one["rejects"]]
-        cells = "".join(f"<td>{escape(f'{fact:,}' if isinstance(fact, int) else str(fact))}</td>" for fact in facts)
+        facts = [one["state"], *(f"{one[what]:,}" for what in ("operators", "shared", "rows", "late", "rejects"))]
+        facts += [f"{one['seconds']:,.1f} s", f"{one['saved']:,.1f} s"]
+        cells = "".join(f"<td>{escape(fact)}</td>" for fact in facts)
         notes = " ".join(filter(None, [one["error"], *one["notes"]]))
         rows.append(
             f'<tr data-flow="{escape(name)}" class="{escape(one["state"])}"><th scope="row">{escape(name)}</th>{cells}'

@@ -99,7 +99,8 @@ class ErrorAnswer(Answer):
 
 class FlowAnswer(Answer):
     """A flow. ``shared``: how many of its operators other flows need too; ``begins``: the marker behind which it answers;
-    ``brings``: operators with states from before that."""
+    ``brings``: operators with states from before that; ``seconds``: of a processor, with its part of what it shares; ``saved``:
+    what it would cost more alone."""
 
     owner: str
     name: str
@@ -113,6 +114,8 @@ class FlowAnswer(Answer):
     rows: int
     late: int
     rejects: int
+    seconds: float
+    saved: float
     notes: list[str]
     outputs: dict[str, str]
     submitted: float

@@ -296,7 +296,7 @@ class Service:
     def _view(self, token: Token, flow: Flow, shown: Mapping[str, Any] | None) -> dict[str, Any]:
         """A flow as its owner may see it."""
         empty: dict[str, Any] = {"operators": 0, "shared": 0, "begins": None, "brings": [], "notes": []}
-        empty |= {"rows": 0, "late": 0, "rejects": 0}
+        empty |= {"rows": 0, "late": 0, "rejects": 0, "seconds": 0.0, "saved": 0.0}
         state = {"state": flow.state if flow.state != "running" else "unknown", "error": flow.reason}
         view = {**empty, **state, **({} if shown is None or flow.state == "stopped" else shown)}
         for word in ("places", "addresses"):

@@ -188,4 +188,6 @@ def _plain(view: FlowView) -> dict[str, Any]:
         "late": sum(view.late.values()),
         "rejects": sum(view.rejects.values()),
         "notes": list(view.notes),
+        "seconds": view.seconds,
+        "saved": view.saved,
     }
