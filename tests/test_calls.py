@@ -90,7 +90,7 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
     assert sorted(places.choices) == sorted(COMMANDS)
     (actions,) = (one.choices for one in places.choices["workspace"]._actions if isinstance(one.choices, dict))
     assert len(actions) == 8
-    parsers = {(name,): its for name, its in places.choices.items() if name != "workspace"}
+    parsers: dict[tuple[str, ...], Any] = {(name,): its for name, its in places.choices.items() if name != "workspace"}
     parsers |= {("workspace", name): its for name, its in actions.items()}
     for command, its in parsers.items():
         for option in its._option_string_actions:
