@@ -24,6 +24,8 @@ from tracetypes.compiler.connectors.line_block import LineBlock
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.formats import JsonLines
+from tracetypes.plain_data import json_decoder
+from tracetypes.records import Integer, Record, String
 from tracetypes.sources import reader
 
 
@@ -228,3 +230,21 @@ def test_a_field_that_is_there_twice_is_a_reject(at_once: bool) -> None:
     assert len(items) == 3
     (reject,) = rejects
     assert reject.endswith(".ts is there twice, expected int")
+
+
+FIELDS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", ":", r"\u0061", r"\u003a", ""]),
+        st.sampled_from(["1", '":"', '"::"', r'"\u003a"', r'"\""', '"x"', "[]", '[":"]', '{"a":1}', '{"a":1,"a":2}', "null"]),
+    ),
+    max_size=4,
+)
+
+
+@given(FIELDS, st.sampled_from([":", " : "]))
+def test_a_quick_look_finds_each_field_that_is_there_twice(fields: list[tuple[str, str]], colon: str) -> None:
+    """As to look at every object does, whatever colons are in names and texts."""
+    line = "{" + ",".join(f'"{name}"{colon}{value}' for name, value in fields) + "}"
+    quick, careful = json_decoder([Integer(), String()]), json_decoder([Record(Event, (("key", Integer()),)), Integer()])
+    assert quick is not careful
+    assert repr(quick.decode(line)) == repr(careful.decode(line))

@@ -123,16 +123,54 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return plain
 
 
+def _has_all_colons(text: str, plain: dict[str, Any]) -> bool:
+    """Whether the colons of a text are those of the fields of an object and of its texts. False if that is not known."""
+    if "\\" in text:
+        return False
+    colons = len(plain)
+    for name, value in plain.items():
+        colons += name.count(":")
+        if type(value) is str:
+            colons += value.count(":")
+    return text.count(":") == colons
+
+
 _CONSTANTS: Final = {name: _Constant(name) for name in ("NaN", "Infinity", "-Infinity")}
-_DECODER: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__, object_pairs_hook=_object_of)
+_DECODER_OF_OBJECTS: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__, object_pairs_hook=_object_of)
+_DECODER: Final = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__)
+
+
+def _look_for_twice(quick: Any, careful: Any) -> Any:
+    """A scan that looks for fields that are there twice only if there may be some, which costs a quarter of to look always. Each
+    field of an object has a colon."""
+
+    def scan(text: str, at: int) -> tuple[Any, int]:
+        plain, end = quick(text, at)
+        if type(plain) is dict and text.count(":", at, end) != len(plain) and not _has_all_colons(text[at:end], plain):
+            return careful(text, at)  # type: ignore[no-any-return]
+        return plain, end
+
+    return scan
+
+
+vars(_DECODER)["scan_once"] = _look_for_twice(vars(_DECODER)["scan_once"], vars(_DECODER_OF_OBJECTS)["scan_once"])
 _DECODER_WITH_DIGITS: Final = json.JSONDecoder(
     parse_constant=_CONSTANTS.__getitem__, parse_float=_Number, object_pairs_hook=_object_of
 )
 
 
 def json_decoder(schemas: Iterable[Schema]) -> json.JSONDecoder:
-    """The decoder of JSON for values of these schemas. Where one of them has decimals, it keeps the digits of numbers."""
-    return _DECODER_WITH_DIGITS if any(contains(schema, DecimalOf) for schema in schemas) else _DECODER
+    """The decoder of JSON for objects with fields of these schemas, or for values of one. Where one of them has decimals, it
+    keeps the digits of numbers. A field that is there twice has a value that no type has."""
+    known = list(schemas)
+    if any(contains(schema, DecimalOf) for schema in known):
+        return _DECODER_WITH_DIGITS
+    match known:
+        case [Record(_, fields)]:
+            known = [inner for _, inner in fields]
+        case _:
+            pass
+    return _DECODER_OF_OBJECTS if any(contains(one, Record, OneOf) for one in known) else _DECODER
 
 
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
