@@ -221,6 +221,8 @@ def _run(
     channel_steps: list[ChannelStep] = []
     lengths = [len(of_part) for parts in cut.values() for of_part in parts]
     for number in range(max([*lengths, *map(len, brought.values())], default=0)):
+        if channel_steps and channel_steps[-1].complete:
+            break  # a run ends with the step that has answered the end
         now = {name: [of_part[number] if number < len(of_part) else [] for of_part in p] for name, p in cut.items()}
         sliced = {
             name: [_cut(rows, chance.randint(1, pieces), chance) if rows else [] for rows in parts]
