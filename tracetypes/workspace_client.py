@@ -73,7 +73,8 @@ class FlowStatus:
             lines.append(f"    takes over the state of {', '.join(self.brings)}; --share exact starts its own")
         if self.seconds >= 1:
             lines.append(f"    {self.seconds:,.0f} s of a processor, {self.saved:,.0f} s saved")
-        lines += [f"    {count:,} {what} rows" for what, count in (("late", self.late), ("rejected", self.rejects)) if count]
+        counts = (("late row", self.late), ("rejected row", self.rejects))
+        lines += [f"    {counted(count, what)}" for what, count in counts if count]
         return "\n".join([*lines, *(f"    {one}" for one in (self.error, *self.notes) if one)])
 
 

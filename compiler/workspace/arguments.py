@@ -14,7 +14,7 @@ from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.workspace.reconciler import Start
 from tracetypes.errors import UsageError
 
-__all__ = ["addresses_of", "delete_outputs", "need_all", "need_name", "refuse_overlapping", "start_of", "time_of"]
+__all__ = ["addresses_of", "delete_outputs", "need_all", "need_name", "need_space", "refuse_overlapping", "start_of", "time_of"]
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -60,6 +60,16 @@ def need_all(what: str, there: set[str], addresses: Mapping[str, str], word: str
         raise UsageError("TT402", f"there is no {what} {name!r}", fix=f"the {what}s are {', '.join(sorted(there))}")
     for name in sorted(there - addresses.keys()):
         raise UsageError("TT402", f"{what} {name!r} has no address", fix=f'give {word}={{"{name}": ...}}')
+
+
+def need_space(path: Path, floor: int) -> None:
+    """Raises :class:`UsageError` ``TT402`` if the disk has too little room. ``path``: of the workspace; ``floor``: in bytes."""
+    if (free := shutil.disk_usage(path).free) < floor:
+        raise UsageError(
+            "TT402",
+            f"the disk of the workspace has {free:,} bytes left, and no flow is taken below {floor:,}",
+            fix="make room, remove flows, or give a smaller floor",
+        )
 
 
 def refuse_overlapping(inputs: Mapping[str, str], outputs: Mapping[str, str], path: Path) -> None:

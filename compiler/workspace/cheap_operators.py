@@ -1,7 +1,8 @@
 """Which operators of a dataflow cost less than a channel, so that each of their readers computes them again.
 
-A row costs 136 ns of processor time to write into a channel, and 249 to read. If two flows share what lies in front of the
-channel, that pays from :data:`BREAK_EVEN` on: ``cost + 136 + 2 * 249 < 2 * cost``. ``benchmarks/reuse.py --attach`` measures it.
+To write a row into a channel and to read it again costs some 400 ns of processor time. If two flows share what lies in front of
+the channel, that pays from :data:`BREAK_EVEN` on: ``cost + write + 2 * read < 2 * cost``. ``benchmarks/reuse.py --attach``
+measures it: 530 to 630.
 Operators of a chain count together, from the last one on that is not cheap: where the chain costs more than a channel, it is cut.
 """
 
@@ -19,7 +20,7 @@ from tracetypes.templates import OpStateless, overrides
 
 __all__ = ["BREAK_EVEN", "cheap_operators"]
 
-BREAK_EVEN: Final = 630
+BREAK_EVEN: Final = 550
 """Nanoseconds of processor time a row: what dearer operators emit goes through a channel."""
 
 SORT: Final = 60

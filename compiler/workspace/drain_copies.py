@@ -3,18 +3,19 @@
 ::
 
     WORKSPACE/draining/ann-7/           a workspace of its own, with this flow alone
-    WORKSPACE/draining/ann-7/drain.json    its name, and the segments that ran for it alone. Written last
+    WORKSPACE/draining/ann-7/drain.json    its name, its outputs, and the segments that ran for it alone. Written last
 
 What a flow shares goes on for the others, so its open blocks cannot be closed there. They are closed in a copy: the segments of
 the flow stop for a moment, their states and channels are copied, and the flow leaves. In the copy it is alone, and its inputs end
 with what its sources have sent. After a kill the copy is drained when the workspace is opened again; a copy of a flow that had
-not left yet is removed.
+not left yet is removed. One that has failed is shown with its error, and is drained again then, too, unless it is removed.
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ from tracetypes.compiler.workspace.restarts import State
 from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
+from tracetypes.errors import RunError
 
 __all__ = ["DrainCopies", "DrainCopy"]
 
@@ -57,36 +59,40 @@ class DrainCopies:
             if about is None or names & {*about["own"]}:  # the flow is still there
                 shutil.rmtree(path, ignore_errors=True)
             else:
-                self._drain(about["flow"], path, imports=True)
+                self._drain(about["flow"], path, about["outputs"], imports=True)
 
     def begin(self, name: str) -> tuple[DrainCopy, Decision]:
         """Copy a flow, let it leave, and drain the copy. Returns the decision too, whose segments are to end first."""
         reconciler, host = self.reconciler, self.reconciler.host
         path = self._place / f"{name}-{reconciler.running.version}"
+        outputs = reconciler.database.submissions()[name].plain["outputs"]
         own = [f"{one.launch}-{one.id}" for one in unmerge(reconciler.running, name).stop]
         host.pause(reconciler.segments_of(name))
         try:
             shutil.rmtree(path, ignore_errors=True)
             self._copy(name, path)
-            write_json(path / _ABOUT, {"flow": name, "own": own})
+            write_json(path / _ABOUT, {"flow": name, "own": own, "outputs": outputs})
             decision = reconciler.remove(name)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(path, ignore_errors=True)
+            if isinstance(error, OSError):
+                what = f"the states that flow {name!r} shares cannot be copied: {error}"
+                raise RunError("TT209", what, fix="make room on the disk of the workspace; the flow goes on") from error
             raise
         finally:
             host.go_on()
         while any(map(host.is_leaving, own)):
             host.look(SHORT)
-        return self._drain(name, path, imports=False), decision
+        return self._drain(name, path, outputs, imports=False), decision
 
     def of(self, name: str) -> DrainCopy | None:
-        """The copy of a flow that is being drained, if it is."""
-        return next((one for one in self._copies if one.flow == name and not one.is_over), None)
+        """The copy of a flow that is being drained, or has failed, if there is one."""
+        return next((one for one in self.left if one.flow == name), None)
 
     @property
-    def flows(self) -> list[str]:
-        """The flows that are being drained."""
-        return sorted(one.flow for one in self._copies if not one.is_over)
+    def left(self) -> list[DrainCopy]:
+        """The copies that are not done."""
+        return [one for one in self._copies if one.is_left]
 
     def stop(self) -> None:
         """Stop all copies. They go on when the workspace is opened again."""
@@ -119,20 +125,22 @@ class DrainCopies:
         finally:
             database.close()
 
-    def _drain(self, name: str, path: Path, *, imports: bool) -> DrainCopy:
-        copy = DrainCopy(name, path, WorkspaceDatabase(path / "workspace.db", self.name), imports)
+    def _drain(self, name: str, path: Path, outputs: Mapping[str, str], *, imports: bool) -> DrainCopy:
+        copy = DrainCopy(name, path, outputs, WorkspaceDatabase(path / "workspace.db", self.name), imports)
         copy.reconciler = Reconciler(self.backend, path, copy.database, self.locks, Control(), fuse=self.fuse)
-        self._copies = [*(one for one in self._copies if not one.is_over), copy]
+        self._copies = [*self.left, copy]
         copy.thread.start()
         return copy
 
 
 @attrs.define(eq=False)
 class DrainCopy:
-    """A copy that is being drained, in a thread. ``imports``: whether its code is to be imported."""
+    """A copy that is being drained, in a thread. ``outputs``: of its flow, by sink; ``imports``: whether its code is to be
+    imported."""
 
     flow: str
     path: Path
+    outputs: Mapping[str, str]
     database: WorkspaceDatabase
     imports: bool
     reconciler: Reconciler = attrs.field(init=False)
@@ -145,9 +153,14 @@ class DrainCopy:
         self.thread = threading.Thread(target=self._body, name=f"tracetypes drain of {self.flow}", daemon=True)
 
     @property
-    def is_over(self) -> bool:
-        """Whether its thread has ended."""
-        return not self.thread.is_alive()
+    def is_left(self) -> bool:
+        """Whether some blocks are not answered yet."""
+        return self.thread.is_alive() or self.failure is not None
+
+    @property
+    def error(self) -> str | None:
+        """What it failed of, as text."""
+        return None if self.failure is None else str(self.failure)
 
     def wait(self, seconds: float | None) -> None:
         """Wait until all blocks are answered. Raises what a segment failed of, and :class:`TimeoutError`; the drain goes on
@@ -167,6 +180,7 @@ class DrainCopy:
     def remove(self) -> None:
         """Stop, and leave open blocks open."""
         self.stop()
+        self.failure = None
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _body(self) -> None:
@@ -180,8 +194,8 @@ class DrainCopy:
                 if self._is_stopped:
                     return
                 if host.states().get(segment) is not State.OVER:
-                    self.failure = host.error(segment)
-                    break
+                    self.failure = host.error(segment) or RuntimeError(f"segment {segment} did not end")
+                    return
             SourceRows(self.reconciler, self.path).deliver(self.flow)
             self._end()
             shutil.rmtree(self.path, ignore_errors=True)

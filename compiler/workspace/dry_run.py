@@ -9,16 +9,13 @@ import attrs
 from tracetypes.compiler.workspace.classes import classified
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.merge import merge
+from tracetypes.compiler.workspace.reconciler import NO_START
 from tracetypes.compiler.workspace.running import Running
 from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError
 from tracetypes.nodes import title
 
 __all__ = ["DryRun", "dry_run"]
-
-NO_START = -(1 << 62)
-"""A start that no operator has."""
-
 
 @attrs.frozen(kw_only=True)
 class DryRun:

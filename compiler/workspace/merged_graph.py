@@ -12,7 +12,7 @@ import attrs
 from tracetypes.compiler.plan.drawing import STYLE
 from tracetypes.compiler.workspace.box_places import BoxPlaces, Place
 
-__all__ = ["RULES", "OperatorView", "drawn"]
+__all__ = ["RULES", "OperatorView", "picture_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ RULES: Final = (
 """How the picture looks."""
 
 
-def drawn(operators: Sequence[OperatorView], places: BoxPlaces, *, has_style: bool = True) -> str:
+def picture_of(operators: Sequence[OperatorView], places: BoxPlaces, *, has_style: bool = True) -> str:
     """The graph as SVG. ``operators``: each behind those that it reads. ``places``: of the picture before. ``has_style``: whether
     :data:`RULES` is in it, or on the page. A box has the name of its operator and the flows that need it as attributes."""
     at = places.of({one.name: one.inputs for one in operators})
@@ -88,9 +88,9 @@ def _box(one: OperatorView, place: Place) -> str:
     words += ["tt-source"] if not one.inputs else ["tt-sink"] if one.title.startswith("sink ") else []
     words += ["tt-failed"] if one.error is not None else ["tt-again"] if one.state is None else []
     count = len(one.flows) + one.others
-    named = [*one.flows, *([f"{one.others} of other owners"] if one.others else [])]
+    names = [*one.flows, *([f"{one.others} of other owners"] if one.others else [])]
     below = f"{one.written:,} rows" if one.state == "running" else one.state or "part of each reader"
-    facts = [one.title, f"{count} {'flow' if count == 1 else 'flows'}: {', '.join(named)}", below]
+    facts = [one.title, f"{count} {'flow' if count == 1 else 'flows'}: {', '.join(names)}", below]
     facts += [f"its channel keeps {one.kept:,} bytes"] if one.kept else []
     facts += [one.error] if one.error is not None else []
     shared = f"{count} flows, " if count > 1 else ""

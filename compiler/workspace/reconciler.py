@@ -49,7 +49,7 @@ from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError
 from tracetypes.nodes import Sink, title
 
-__all__ = ["Reconciler", "Start", "Submitted"]
+__all__ = ["NO_START", "Reconciler", "Start", "Submitted"]
 
 Start: TypeAlias = Literal["now", "earliest"] | int
 """Where a flow begins: behind what has come so far, with what channels still keep, or behind a marker (microseconds)."""
@@ -71,7 +71,7 @@ class Submitted:
 
 _NEW: Final = "a flow that is being submitted"
 
-_NO_START: Final = BEGINNING - 1
+NO_START: Final = BEGINNING - 1
 """A start that no operator has."""
 
 
@@ -150,7 +150,7 @@ class Reconciler:
         name, launch = submitted.launch.flow, submitted.launch
         begins: dict[str, tuple[int, int]] = {}
         if submitted.exact:
-            launch = attrs.evolve(launch, start=_NO_START)
+            launch = attrs.evolve(launch, start=NO_START)
         while True:
             known = self._of(launch)
             decision = self._merged(attrs.evolve(submitted, launch=launch), known[1])
@@ -164,8 +164,12 @@ class Reconciler:
         number = decision.base + 1
         sources = sources_of_launch(launch)
         if sources is not None:
-            refuse_other_code(sources.files, self._codes())
             launch = attrs.evolve(launch, code=self.copies.keep(sources))
+            try:
+                refuse_other_code(sources.files, self._codes(all_but=launch.code))
+            except UsageError:
+                self._forget_codes()
+                raise
         launch = attrs.evolve(launch, places=places)
         known = launch, known[1]
         operators = self._with(decision)
@@ -207,7 +211,8 @@ class Reconciler:
 
     def remove(self, name: str, *, drain: bool = False, seconds: float | None = None) -> Decision:
         """Stop a flow and what runs for it alone. ``drain``: its open blocks are answered first. Raises :class:`UsageError`
-        ``TT402`` if there is no such flow, and :class:`TimeoutError` if the drain is not over after some seconds."""
+        ``TT402`` if there is no such flow, :class:`TimeoutError` if the drain is not over after some seconds, and what a segment
+        fails of meanwhile; then the flow stays."""
         self.need(name)
         decision = unmerge(self.running, name)
         if drain:
@@ -279,11 +284,16 @@ class Reconciler:
         for number in [one for one in self._launched if one not in launches]:
             del self._launched[number]
         self.launches.forget_others(launches)
-        self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
+        self._forget_codes()
 
-    def _codes(self) -> dict[str, CodeCopy]:
-        """The copies of the code of operators that run, by the flow that brought them."""
-        return {launch.flow: self.copies.of(launch.code) for launch, _ in self._launched.values() if launch.code}
+    def _codes(self, *, all_but: str) -> dict[str, CodeCopy]:
+        """The copies of the code of operators that run, each once, by a flow that brought it."""
+        flows = {launch.code: launch.flow for launch, _ in self._launched.values() if launch.code}
+        return {flow: self.copies.of(code) for code, flow in flows.items() if code != all_but}
+
+    def _forget_codes(self) -> None:
+        """Remove the copies of code that nobody runs."""
+        self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
 
     def _sources(self, operators: Mapping[Instance, Operator], decision: Decision) -> dict[str, int]:
         """The segments of the sources of a flow that joins, each with its next epoch: rows from there on concern the flow."""
@@ -357,7 +367,8 @@ class Reconciler:
                 )
 
     def _drain(self, decision: Decision, seconds: float | None) -> None:
-        """Let the segments that only one flow needs end behind their open blocks, one after the other."""
+        """Let the segments that only one flow needs end behind their open blocks, one after the other. Raises what one fails of:
+        then the flow stays, and may be drained again."""
         until = None if seconds is None else time.monotonic() + seconds
         for operator in reversed(decision.stop):
             name = name_of(operator)
@@ -368,6 +379,8 @@ class Reconciler:
                 if until is not None and time.monotonic() > until:
                     raise TimeoutError(f"the drain of {self.title(operator.instance)} is not over")
                 self.host.look(SHORT)
+            if self.host.states().get(name) is not State.OVER and (error := self.host.error(name)) is not None:
+                raise error
 
     # ------------------------------------------------------------------------------------------------------ segments
 

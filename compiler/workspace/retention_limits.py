@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import attrs
 
 from tracetypes.compiler.store.channel import Kept
 from tracetypes.errors import RunError
 
-__all__ = ["RetentionLimits", "does_not_read_on"]
+__all__ = ["FIX", "RetentionLimits", "does_not_read_on"]
+
+FIX: Final = "mend what it fails of, and submit it again; with backfill=True it answers what it has missed"
 
 
 @attrs.frozen
@@ -41,5 +44,5 @@ def does_not_read_on(name: str, operator: str, why: str, last: BaseException | N
     return RunError(
         "TT232",
         f"flow {name!r} was stopped: {operator} has not read {why}{cause}",
-        fix="mend what it fails of, and submit it again; with backfill=True it answers what it has missed",
+        fix=FIX,
     )

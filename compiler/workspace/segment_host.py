@@ -204,6 +204,12 @@ class SegmentHost:
         with self.lock:
             return self._supervisor.error(name) if name in self._supervisor.states else None
 
+    def raise_failure(self, name: str) -> None:
+        """Raises what a segment has failed of, until it runs again."""
+        error = self.error(name)
+        if error is not None and self.states().get(name) is State.FAILED:
+            raise error
+
     def stop_all(self) -> None:
         """Stop all segments; what they have written stays."""
         with self.lock:

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.compiler.workspace.retention_limits import FIX
 from tracetypes.errors import RunError
 
 __all__ = ["StoppedFlows"]
@@ -28,6 +29,9 @@ class StoppedFlows:
 
     def __attrs_post_init__(self) -> None:
         content = read_json(self._path) or {"errors": {}, "outputs": {}}
+        if "flows" in content:  # an earlier version has texts, and only one reason for which a flow is stopped
+            errors = {name: {"code": "TT232", "message": text, "fix": FIX} for name, text in content["flows"].items()}
+            content = {"errors": errors, "outputs": {name: {} for name in errors}}
         self._errors, self.outputs = content["errors"], content["outputs"]
 
     @property

@@ -12,10 +12,11 @@ import attrs
 from tracetypes.compiler.workspace.arguments import time_of
 from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.flow_costs import FlowCosts
-from tracetypes.compiler.workspace.merged_graph import OperatorView, drawn
+from tracetypes.compiler.workspace.merged_graph import OperatorView, picture_of
 from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
+from tracetypes.errors import counted
 
 __all__ = ["FlowView", "WorkspaceView", "bare_view", "operators_of", "view_of"]
 
@@ -55,19 +56,19 @@ class FlowView:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
         if self.begins is not None:
-            lines.append(f"    begins behind {_shown(self.begins)}")
+            lines.append(f"    begins behind {_time(self.begins)}")
         if self.brings:
             lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
         for sink, at in self.replaced.items():
-            lines.append(f"    takes the place of a flow whose output {sink!r} ends at {_shown(at)}")
+            lines.append(f"    takes the place of a flow whose output {sink!r} ends at {_time(at)}")
         if self.error is not None:
             lines.append(f"    {self.error}")
-        for what, counts in (("late", self.late), ("rejected", self.rejects)):
-            lines += [f"    {count:,} {what} rows of {source}" for source, count in counts.items()]
+        for what, counts in (("late row", self.late), ("rejected row", self.rejects)):
+            lines += [f"    {counted(count, what)} of {source}" for source, count in counts.items()]
         return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
 
 
-def _shown(at: dt.datetime) -> str:
+def _time(at: dt.datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
@@ -89,7 +90,7 @@ class WorkspaceView:
     @property
     def svg(self) -> str:
         """The graph as a picture. A box stands where it stood in earlier pictures of the same workspace."""
-        return drawn(self.graph, self._places)
+        return picture_of(self.graph, self._places)
 
     def __str__(self) -> str:
         head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +38,7 @@ from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.workspace.arguments import (
     delete_outputs,
     need_name,
+    need_space,
     start_of,
 )
 from tracetypes.compiler.workspace.backups import make_backup, restore_backup
@@ -47,15 +47,15 @@ from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
 from tracetypes.compiler.workspace.flow_costs import FlowCosts
+from tracetypes.compiler.workspace.flow_limits import FlowLimits
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
-from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
+from tracetypes.compiler.workspace.retention_limits import RetentionLimits
 from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
-from tracetypes.compiler.workspace.stopped_flows import StoppedFlows
 from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, operators_of, view_of
-from tracetypes.errors import RunError, UsageError
+from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 
 __all__ = ["FlowView", "Workspace", "WorkspaceView"]
@@ -96,7 +96,6 @@ class Workspace:
         self.path = Path(os.path.abspath(path))
         self.floor = floor
         self._backend = backend
-        self._limits = RetentionLimits(most_kept, longest_kept.total_seconds())
         self._control = Control()
         self._places = BoxPlaces()
         self._lock = threading.RLock()
@@ -112,10 +111,12 @@ class Workspace:
             running = stack.enter_context(engine.started(1 if backend == "local" else os.cpu_count() or 1, print))
             running.prepare(1, locks)
             self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
-            self._rows, self._stopped = SourceRows(self._reconciler, self.path), StoppedFlows(self.path)
+            self._rows = SourceRows(self._reconciler, self.path)
+            retention = RetentionLimits(most_kept, longest_kept.total_seconds())
+            self._limits = FlowLimits(self._reconciler, self.path, self._rows, retention)
+            self._stopped = self._limits.stopped
             self._reconciler.restore()
-            for name in self._stopped.outputs.keys() & self._reconciler.running.flows.keys():  # a kill came between
-                self._reconciler.remove(name)
+            self._limits.restore()
             self._costs = FlowCosts(self._reconciler)
             self._drains = DrainCopies(self._reconciler, self.path, running, backend, locks, engine.fuses)
             self._drains.restore()
@@ -184,7 +185,7 @@ class Workspace:
         begins = start_of(start)
         with self._lock:
             self._need_open()
-            self._need_space()
+            need_space(self.path, self.floor)
             if self._drains.of(name) is not None:
                 raise UsageError("TT402", f"flow {name!r} is being drained", fix="wait for it, or give another name")
             self._costs.look()
@@ -245,6 +246,8 @@ class Workspace:
                 leaving.wait(seconds)
             else:
                 leaving.remove()
+            if purge:
+                delete_outputs(list(leaving.outputs.values()))
             return
         if drain:
             self.wait(name, seconds)
@@ -307,7 +310,7 @@ class Workspace:
                 if (decision := self._reconciler.take_over(name, successor)) is not None:
                     return decision
             for segment in self._reconciler.segments_of(name):
-                self._raise_failure(segment)
+                self._reconciler.host.raise_failure(segment)
             if until is not None and time.monotonic() > until:
                 raise TimeoutError(f"flow {name!r} has not answered what its successor does not answer")
             self._reconciler.host.look(PAUSE)
@@ -320,24 +323,24 @@ class Workspace:
             self._need_open()
             if name in self._stopped.outputs:
                 raise self._stopped.error(name)
-            drains = [copy for each in self._drains.flows if name in (None, each) and (copy := self._drains.of(each))]
+            drains = [one for one in self._drains.left if name in (None, one.flow)]
             if name is not None and not drains:
                 self._reconciler.need(name)
             names = [one for one in self._reconciler.running.flows if name in (None, one)]
             segments = list(dict.fromkeys(one for each in names for one in self._reconciler.segments_of(each)))
         for segment in segments:
             while True:
-                self._raise_failure(segment)
+                self._reconciler.host.raise_failure(segment)
                 left = 0.5 if until is None else min(0.5, until - time.monotonic())
                 if left <= 0:
                     raise TimeoutError(f"segment {segment} has not answered what was there {seconds} seconds ago")
                 if self._reconciler.host.catch_up(segment, left):
-                    self._raise_failure(segment)
+                    self._reconciler.host.raise_failure(segment)
                     break
         with self._lock:
             for each in names:
                 if each in self._reconciler.running.flows:
-                    self._check_rows(each)
+                    self._limits.look_at_rows(each)
             if name in self._stopped.outputs:
                 raise self._stopped.error(name)
         for copy in drains:
@@ -350,7 +353,7 @@ class Workspace:
             reconciler = self._reconciler
             self._costs.look()
             flows = tuple(view_of(name, self._reconciler, self._rows, self._costs) for name in sorted(reconciler.running.flows))
-            flows += tuple(bare_view(name, "draining") for name in self._drains.flows)
+            flows += tuple(bare_view(one.flow, "draining", one.error) for one in self._drains.left)
             flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
             return WorkspaceView(
@@ -414,40 +417,10 @@ class Workspace:
                     looked = time.monotonic()
                     with self._lock:
                         if not self._is_closed:
-                            self._look_around()
+                            self._costs.look()
+                            self._limits.look()
         except BaseException as error:
             self._failure = error  # the next call raises it
-
-    def _look_around(self) -> None:
-        """What need not be at once: rows for the outputs of flows, and limits."""
-        reconciler = self._reconciler
-        self._costs.look()
-        for name in list(reconciler.running.flows):
-            self._check_rows(name)
-        for channel in list(reconciler.host.segments):
-            for reader, why in list(self._limits.exceeded(reconciler.host.kept_for(channel))):
-                if (hosted := reconciler.host.segments.get(reader)) is not None:
-                    root, error = hosted.segment.root, reconciler.host.error(reader)
-                    for name in reconciler.flows_through(root):
-                        self._stop(name, does_not_read_on(name, reconciler.title(root), why, error))
-
-    def _check_rows(self, name: str) -> None:
-        """Stop a flow of which more rows are late or rejected than it allows. First they come to its outputs."""
-        self._rows.deliver(name)
-        if (error := self._rows.exceeded(name)) is not None:
-            self._stop(name, error)
-
-    def _stop(self, name: str, error: RunError) -> None:
-        """Stop a flow for good. It is shown with its error until it is removed or submitted again."""
-        outputs = self._reconciler.database.submissions()[name].plain["outputs"]
-        self._stopped.add(name, outputs, error)
-        self._reconciler.remove(name)
-
-    def _raise_failure(self, segment: str) -> None:
-        states = self._reconciler.host.states()
-        error = self._reconciler.host.error(segment) if segment in states else None
-        if error is not None and states[segment].value == "failed":
-            raise error
 
     def _until_gone(self, names: list[str]) -> None:
         """Wait until segments are over and their files removed."""
@@ -460,14 +433,6 @@ class Workspace:
             raise UsageError("TT402", f"the workspace {self.path} is closed", fix="open it again")
         if self._failure is not None:
             raise unexpected(self._failure)
-
-    def _need_space(self) -> None:
-        if (free := shutil.disk_usage(self.path).free) < self.floor:
-            raise UsageError(
-                "TT402",
-                f"the disk of the workspace has {free:,} bytes left, and no flow is taken below {self.floor:,}",
-                fix="make room, remove flows, or give a smaller floor",
-            )
 
 
 def _engine(backend: str) -> Engine:

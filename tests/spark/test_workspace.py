@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -239,3 +240,22 @@ def test_a_slow_reader_gets_manifests_that_are_days_old(spark: SparkSession, tmp
     send(4, 0)
     read()
     assert sorted(found) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.nightly
+def test_a_backup_goes_on_elsewhere(shop: Shop) -> None:
+    """Spark knows the files of channels by their whole paths: they are other ones now."""
+    with opened(shop) as workspace:
+        shop.submit(workspace, "ann")
+        workspace.wait()
+        workspace.backup(shop.home / "backup")
+        shop.come(600)
+        workspace.wait()
+    for lost in ("workspace", "ann"):
+        shutil.rmtree(shop.home / lost)
+    Workspace.restore(shop.home / "backup", shop.home / "elsewhere")
+    with Workspace(shop.home / "elsewhere", backend="spark") as workspace:
+        shop.come(1200)
+        workspace.wait()
+        workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)

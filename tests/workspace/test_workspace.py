@@ -23,14 +23,16 @@ import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes import Dataflow, U, every
+from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.workspace import reconciler
 from tracetypes.compiler.workspace import workspace as workspaces
 from tracetypes.compiler.workspace.code_copies import Sources
+from tracetypes.compiler.workspace.drain_copies import DrainCopies
 from tracetypes.compiler.workspace.launches import sources_of_launch
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.gates import sequence
-from tracetypes.stdlib import aggregate, map_values, sum
+from tracetypes.stdlib import aggregate, filter, map_values, sum, tumbling
 from tracetypes.workspace import Workspace
 
 
@@ -344,6 +346,90 @@ def test_a_flow_that_shares_is_drained_with_its_open_blocks(shop: Shop, open_wor
     workspace.remove("ann", drain=True)
     assert shop.rows("ann") == answer(shop.clicks)
     assert all(one.startswith("workspace.db") for one in files_of(shop.home / "workspace"))
+
+
+def test_others_do_not_stop_for_a_drain(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """Only segments that the flow needs stop for a moment, and of those only what others need starts again."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    shop.submit(workspace, "bob", totals("bob", changes=True), start="earliest")
+    workspace.wait()
+    segments = workspace._reconciler.host.segments
+    before = {name: one.running for name, one in segments.items()}
+    own = {name for name, one in segments.items() if "bob" not in workspace._reconciler.flows_through(one.segment.root)}
+    assert own == {"1-4"}  # Ann's sink
+    workspace.remove("bob", drain=True)
+    assert {name for name, one in segments.items() if one.running is before[name]} == own
+
+
+def failing_at(sum_of_window: int) -> Dataflow:
+    """It fails when a window with this sum closes."""
+
+    def fail(total: int) -> int:
+        assert total != sum_of_window, f"the sum is {total}"
+        return total
+
+    flow = Dataflow("failing_at")
+    how = every(seconds=60, time=lambda click: click.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
+    amounts = clicks.through(filter(lambda key, click: click.amount > 0)).through(map_values(lambda c: c.amount, to=int))
+    sums = amounts.through(tumbling(sum(of=lambda amount: amount, to=int), size=300)).through(map_values(fail))
+    flow.sink("totals", sums, marker="at")
+    return flow
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_drain_that_fails_says_so_and_keeps_the_blocks(
+    shop: Shop, open_workspace: Callable[[], Workspace], *, shares: bool
+) -> None:
+    """Alone, the flow stays submitted. If it shares, its copy stays, and is drained again when the workspace is opened."""
+    workspace = open_workspace()
+    if shares:
+        shop.submit(workspace, "ann", failing_at(-7777))
+    shop.submit(workspace, "bob", failing_at(7777), start="earliest")
+    write(shop.folder, 51, [Click("u9", 599, 7777)])
+    workspace.wait()
+    with pytest.raises(Exception, match="the sum is 7777"):
+        workspace.remove("bob", drain=True)
+    view = workspace.show()["bob"]
+    assert (view.state, "the sum is 7777" in (view.error or "")) == ("draining" if shares else "failed", True)
+    workspace.close()
+    workspace = open_workspace()
+    with pytest.raises(Exception, match="the sum is 7777"):
+        workspace.wait("bob", 60)
+    workspace.remove("bob", purge=True)
+    assert not (shop.home / "bob").exists()
+    assert [one.name for one in workspace.show().flows] == (["ann"] if shares else [])
+    assert not list((shop.home / "workspace").glob("draining/*"))
+
+
+def test_TT209_a_drain_without_room_leaves_the_flow(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    shop.submit(workspace, "bob", totals("bob"), start="earliest")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DrainCopies, "_copy", full)
+        with pytest.raises(RunError, match=r"TT209 the states that flow 'bob' shares cannot be copied: .*No space left"):
+            workspace.remove("bob", drain=True)
+    workspace.wait()
+    assert {one.state for one in workspace.show().flows} == {"running"}
+    workspace.remove("bob", drain=True)
+    assert shop.rows("bob") == answer(shop.clicks)
+
+
+def test_flows_that_an_earlier_version_stopped_are_shown(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    (shop.home / "workspace").mkdir()
+    write_json(shop.home / "workspace" / "stopped.json", {"flows": {"old": "flow 'old' was stopped"}})
+    workspace = open_workspace()
+    assert (workspace.show()["old"].error or "").startswith("TT232 flow 'old' was stopped\n    fix:      mend")
+    workspace.remove("old")
+    assert not (shop.home / "workspace" / "stopped.json").exists()
 
 
 def test_a_drain_that_takes_longer_goes_on(

@@ -10,18 +10,18 @@ function fade() {
     row.hidden = !row.dataset.flow.toLowerCase().includes(wanted);
 }
 
-function show(shown) {
+function show(parts) {
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.operator : null;
-  for (const [id, text] of Object.entries(shown)) part(id).innerHTML = text;
+  for (const [id, text] of Object.entries(parts)) part(id).innerHTML = text;
   if (focused) document.querySelector(`[data-operator="${CSS.escape(focused)}"]`)?.focus();
   fade();
 }
 
 function look() {
   source = new EventSource("page/events");
-  source.addEventListener("shown", (event) => {
+  source.addEventListener("parts", (event) => {
     part("login").hidden = true;
-    part("tools").hidden = part("shown").hidden = false;
+    part("tools").hidden = part("view").hidden = false;
     part("live").textContent = "live";
     show(JSON.parse(event.data));
   });
@@ -34,7 +34,7 @@ function look() {
 function leave() {
   if (source) source.close();
   part("login").hidden = false;
-  part("tools").hidden = part("shown").hidden = true;
+  part("tools").hidden = part("view").hidden = true;
 }
 
 part("login").addEventListener("submit", async (event) => {

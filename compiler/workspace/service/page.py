@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
 from tracetypes.compiler.workspace.box_places import BoxPlaces
-from tracetypes.compiler.workspace.merged_graph import RULES, OperatorView, drawn
+from tracetypes.compiler.workspace.merged_graph import RULES, OperatorView, picture_of
 from tracetypes.compiler.workspace.service.accounts import Token
 from tracetypes.compiler.workspace.service.errors import Refused
 from tracetypes.compiler.workspace.service.request_limits import Rates
@@ -61,10 +61,10 @@ class Picture:
             for one in operators:
                 self._numbers.setdefault(one.name, str(len(self._numbers)))
             number = self._numbers
-            numbered = [
+            views = [
                 attrs.evolve(one, name=number[one.name], inputs=tuple(number[each] for each in one.inputs)) for one in operators
             ]
-            return drawn(numbered, self._places, has_style=False)
+            return picture_of(views, self._places, has_style=False)
 
 
 class Page:
@@ -74,7 +74,7 @@ class Page:
         self.service = service
         self._pictures: dict[str, Picture] = {}
 
-    def shown(self, token: Token) -> dict[str, str]:
+    def parts(self, token: Token) -> dict[str, str]:
         """The graph as SVG, and the flows as a table."""
         picture = self._pictures.setdefault("" if token.is_administrator else token.owner, Picture())
         flows = self.service.flows(token)
@@ -153,9 +153,9 @@ def add_page(app: FastAPI, service: Service, rates: Rates, *, is_secure: bool) -
             while not await request.is_disconnected():
                 if service.accounts.token_of(request.cookies.get(COOKIE, "")) is None:
                     return
-                now = await run_in_threadpool(page.shown, token)
+                now = await run_in_threadpool(page.parts, token)
                 if new := {part: text for part, text in now.items() if last.get(part) != text}:
-                    yield {"event": "shown", "data": json.dumps(new)}
+                    yield {"event": "parts", "data": json.dumps(new)}
                 last = now
                 await sleep(EVENTS)
 

@@ -17,8 +17,9 @@ from tracetypes.compiler.workspace.service.accounts import Accounts, Flow, Role,
 from tracetypes.compiler.workspace.service.errors import Refused, refused_of
 from tracetypes.compiler.workspace.service.landlock import AVAILABLE
 from tracetypes.compiler.workspace.service.registry import Registry, is_name
+from tracetypes.compiler.workspace.service.worker_process import CallFailed
 from tracetypes.compiler.workspace.service.workers import Workers
-from tracetypes.errors import UsageError
+from tracetypes.errors import RunError, UsageError
 
 __all__ = ["Service"]
 
@@ -138,7 +139,7 @@ class Service:
     def _operators(self, worker: str) -> list[OperatorView]:
         try:
             found = self.workers.of(worker).call("graph", None, 5)["operators"]
-        except Exception:  # the worker does not answer: its flows are shown as unknown
+        except (RunError, CallFailed):  # the worker does not answer: its flows are shown as unknown
             return []
         views = [OperatorView(**{**one, "inputs": tuple(one["inputs"]), "flows": tuple(one["flows"])}) for one in found]
         mark = f"{worker}:" if worker else ""
@@ -149,13 +150,13 @@ class Service:
     def _own(self, token: Token, one: OperatorView) -> OperatorView | None:
         if token.is_administrator:
             return one
-        named = [flow for flow in one.flows if self._may_name(token, flow)]
-        if not any(flow.startswith(f"{token.owner}.") for flow in named):
+        visible = [flow for flow in one.flows if self._may_name(token, flow)]
+        if not any(flow.startswith(f"{token.owner}.") for flow in visible):
             return None
-        others = len(one.flows) - len(named)
+        others = len(one.flows) - len(visible)
         return attrs.evolve(
             one,
-            flows=tuple(flow.removeprefix(f"{token.owner}.") for flow in named),
+            flows=tuple(flow.removeprefix(f"{token.owner}.") for flow in visible),
             others=others,
             error=None if one.error is None else self._clean(token.owner, one.error),
         )
