@@ -354,6 +354,16 @@ def dicts_of_fraud(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         cards[key] = stage, since, total
 
 
+def dicts_of_names(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The operator that stays Python as one would write it."""
+    names: dict[Any, set[str]] = {}
+    for row in rows:
+        seen = names.setdefault(row["key"], set())
+        if row["name"] not in seen:
+            seen.add(row["name"])
+            yield {"key": row["key"], "value": len(seen)}
+
+
 def dicts_of_windows(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """``time_window`` as one would write it, without late items."""
     counts: dict[tuple[Any, int], int] = {}
@@ -378,6 +388,7 @@ DICTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
     "diff": dicts_of_diff,
     "state machine": dicts_of_fraud,
     "time_window": dicts_of_windows,
+    "opaque": dicts_of_names,
     "window_join": dicts_of_window_join,
 }
 

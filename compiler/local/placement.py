@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Self, TypeVar, final
 
 import attrs
+import pyarrow as pa
 
 from tracetypes.compiler.connectors.file_splits import Split
+from tracetypes.compiler.connectors.parquet import open_parquet
 from tracetypes.compiler.local.kernels import SplitTask
 from tracetypes.compiler.local.options import Processes
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
@@ -33,8 +35,11 @@ SECONDS: Final = 2.0
 TEXT: Final = 100_000_000
 """Bytes of text whose items take Python code about four seconds, or more."""
 
-COLUMNS: Final = 4_000_000
-"""The same for Parquet."""
+ROWS: Final = 1_000_000
+"""Rows of Parquet whose items take Python code two seconds, or more."""
+
+SMALL: Final = 1_000_000
+"""Fewer bytes of Parquet are too little for processes, so nobody asks how many rows they have."""
 
 
 def has_gil() -> bool:
@@ -74,6 +79,19 @@ class InPython:
         return bool(self.links or self.stages)
 
 
+def _rows(splits: Sequence[Split]) -> float:
+    """About how many rows splits of Parquet have, as the first file says: a row takes three bytes in one file, and a hundred in
+    another. 0 if they are small, or the file cannot be read: who reads it all says why."""
+    size = sum(one.weight for one in splits)
+    if size < SMALL:
+        return 0.0
+    try:
+        with open_parquet(splits[0].path) as file:
+            return float(file.metadata.num_rows * size / splits[0].size)
+    except (OSError, pa.ArrowException):
+        return 0.0
+
+
 @final
 class Cost:
     """How much time Python code of operators has taken in this process, and whether it pays to move it. Threads share it: a sum
@@ -94,7 +112,8 @@ class Cost:
     def expect(self, tasks: Sequence[SplitTask]) -> None:
         """An epoch will read these splits."""
         files = [one for task in tasks if isinstance(task.split, tuple) for one in task.split if isinstance(one, Split)]
-        if sum(one.weight / (COLUMNS if one.parts else TEXT) for one in files) >= 1:
+        columns = [one for one in files if one.parts]
+        if sum(one.weight for one in files if not one.parts) / TEXT + _rows(columns) / ROWS >= 1:
             self.pays = True
 
     def of_call(self, call: Callable[[], T]) -> T:

@@ -15,9 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -42,6 +46,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes import run as run_flow
+from tracetypes.compiler.connectors.file_splits import Split
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local import placement, processes
 from tracetypes.compiler.local.backend import LocalBackend
@@ -406,6 +411,29 @@ def test_what_pays() -> None:
     clock.now += 3
     once.add(2.9)
     assert once.pays
+
+
+def test_rows_of_parquet_decide_what_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def expected(rows: int, width: int, gone: bool = False) -> bool:
+        path = tmp_path / f"{rows}-{width}-{gone}.parquet"
+        table = pa.table({f"c{n}": np.random.default_rng(n).integers(0, 2**62, rows) for n in range(width)})
+        pq.write_table(table, path, row_group_size=100)
+        size = path.stat().st_size
+        task = cast(Any, SimpleNamespace(split=tuple(Split(0, str(path), 0, size, 0, n, n + 1, parts=4) for n in (1, 3))))
+        if gone:
+            path.unlink()
+        cost = Cost(Clock())
+        cost.expect([task])
+        return cost.pays
+
+    monkeypatch.setattr(placement, "ROWS", 1000)
+    monkeypatch.setattr(placement, "SMALL", 5000)
+    assert expected(2400, 1)  # half of them are read
+    assert not expected(1600, 1)
+    assert not expected(1600, 20)  # many bytes, few rows
+    assert not expected(2400, 1, gone=True)
+    monkeypatch.setattr(placement, "SMALL", 50_000)
+    assert not expected(2400, 1)
 
 
 def test_cheap_flows_start_no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: list[WorkerProcess]) -> None:
