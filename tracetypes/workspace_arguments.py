@@ -32,6 +32,14 @@ def add_workspace(places: Any, command: Callable[[argparse.Namespace], int]) -> 
     one.add_argument("--without-tls", action="store_true", help="listen where others reach it without TLS")
     one.add_argument("--backend", choices=("local", "spark"), default="local", help="what runs the flows (default: local)")
 
+    one = add("backup", "write a backup of a workspace, or of a service, that does not run", is_client=False)
+    one.add_argument("folder", metavar="FOLDER", help="the directory of the workspace, or the folder of the service")
+    one.add_argument("backup", metavar="BACKUP", help="the directory to write, which is not there yet")
+
+    one = add("restore", "put back what a backup has", is_client=False)
+    one.add_argument("backup", metavar="BACKUP", help="the directory that backup has written")
+    one.add_argument("folder", metavar="FOLDER", help="where the workspace shall lie; that of a service is where it was")
+
     one = add("submit", "start a flow")
     one.add_argument("name", metavar="NAME", help="its name")
     _flow(one)

@@ -1,4 +1,4 @@
-"""``tracetypes workspace serve | submit | remove | replace | list | show | outputs | token``."""
+"""``tracetypes workspace serve | backup | restore | submit | remove | replace | list | show | outputs | token``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tracetypes.arguments import pairs
-from tracetypes.errors import UsageError
+from tracetypes.errors import UsageError, counted
 from tracetypes.workspace_client import FlowStatus, WorkspaceClient
 
 __all__ = ["run"]
@@ -24,6 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a command of ``tracetypes workspace``. Returns its exit status."""
     if arguments.action == "serve":
         return _serve(arguments)
+    if arguments.action in ("backup", "restore"):
+        return _save(arguments)
     actions: dict[str, Callable[[argparse.Namespace, WorkspaceClient], None]] = {
         "submit": _submit,
         "remove": _remove,
@@ -56,6 +58,22 @@ def _serve(arguments: argparse.Namespace) -> int:
         print(text, file=sys.stderr, flush=True)
 
     serve(Path(arguments.folder), address, backend=arguments.backend, say=say)
+    return 0
+
+
+def _save(arguments: argparse.Namespace) -> int:
+    """Back up or restore a folder. No service is asked."""
+    from .compiler.backend.compilation import extras
+
+    with extras():
+        from .compiler.workspace.folder_backups import back_up_folder, restore_folder
+
+    folder, backup = Path(arguments.folder), Path(arguments.backup)
+    if arguments.action == "backup":
+        saved, what = back_up_folder(folder, backup), f"{backup}: a backup of {folder}"
+    else:
+        saved, what = restore_folder(backup, folder), f"{folder}: restored from {backup}"
+    print(f"{what}, {counted(saved.workspaces, 'workspace')} and {counted(saved.outputs, 'output')}")
     return 0
 
 

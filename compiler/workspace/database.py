@@ -97,6 +97,23 @@ class WorkspaceDatabase:
 
     # ------------------------------------------------------------------------------------------------ reading
 
+    @classmethod
+    def of(cls, path: Path) -> WorkspaceDatabase:
+        """Open a database that is there, on whatever backend it runs. Raises as the constructor does."""
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=WAIT)) as connection:
+                ((backend,),) = connection.execute("SELECT backend FROM about").fetchall()
+        except (sqlite3.Error, ValueError) as error:
+            raise damaged(path, error, "all flows of the workspace") from error
+        return cls(path, backend)
+
+    @property
+    def backend(self) -> str:
+        """On which everything runs."""
+        with self._lock, self._reading():
+            ((backend,),) = self._all("SELECT backend FROM about")
+            return str(backend)
+
     def running(self) -> Running:
         """What shall run."""
         with self._lock, self._reading(), self._snapshot():

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,7 @@ from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.errors import RunError
 
-__all__ = ["DrainCopies", "DrainCopy"]
+__all__ = ["DrainCopies", "DrainCopy", "drained_outputs"]
 
 _ABOUT: Final = "drain.json"
 
@@ -99,6 +100,21 @@ class DrainCopies:
         for one in self._copies:
             one.stop()
 
+    def pause(self) -> list[DrainCopy]:
+        """Stop the copies that run, until :meth:`go_on` with those that are returned."""
+        paused = [one for one in self._copies if one.thread.is_alive()]
+        for one in paused:
+            one.is_paused = True
+            one.stop()
+        return paused
+
+    def go_on(self, paused: Iterable[DrainCopy]) -> None:
+        """Drain the copies that were paused, unless they were done before."""
+        for one in paused:
+            if one.path.is_dir() and one.failure is None:
+                self._start(one, imports=False)
+            one.is_paused = False
+
     @property
     def _place(self) -> Path:
         return self.folder / "draining"
@@ -126,36 +142,42 @@ class DrainCopies:
             database.close()
 
     def _drain(self, name: str, path: Path, outputs: Mapping[str, str], *, imports: bool) -> DrainCopy:
-        copy = DrainCopy(name, path, outputs, WorkspaceDatabase(path / "workspace.db", self.name), imports)
-        copy.reconciler = Reconciler(self.backend, path, copy.database, self.locks, Control(), fuse=self.fuse)
+        copy = DrainCopy(name, path, outputs)
+        self._start(copy, imports=imports)
         self._copies = [*self.left, copy]
-        copy.thread.start()
         return copy
+
+    def _start(self, copy: DrainCopy, *, imports: bool) -> None:
+        database = WorkspaceDatabase(copy.path / "workspace.db", self.name)
+        copy.start(Reconciler(self.backend, copy.path, database, self.locks, Control(), fuse=self.fuse), imports=imports)
 
 
 @attrs.define(eq=False)
 class DrainCopy:
-    """A copy that is being drained, in a thread. ``outputs``: of its flow, by sink; ``imports``: whether its code is to be
-    imported."""
+    """A copy that is being drained, in a thread. ``outputs``: of its flow, by sink."""
 
     flow: str
     path: Path
     outputs: Mapping[str, str]
-    database: WorkspaceDatabase
-    imports: bool
     reconciler: Reconciler = attrs.field(init=False)
     thread: threading.Thread = attrs.field(init=False)
     failure: BaseException | None = attrs.field(init=False, default=None)
     """What it failed of, if it is over."""
+    is_paused: bool = attrs.field(init=False, default=False)
+    """Whether it is stopped for a moment."""
     _is_stopped: bool = attrs.field(init=False, default=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.thread = threading.Thread(target=self._body, name=f"tracetypes drain of {self.flow}", daemon=True)
+    def start(self, reconciler: Reconciler, *, imports: bool) -> None:
+        """Drain it. ``reconciler``: of the copy; ``imports``: whether its code is to be imported."""
+        self.reconciler, self._is_stopped = reconciler, False
+        thread = threading.Thread(target=self._body, args=(imports,), name=f"tracetypes drain of {self.flow}", daemon=True)
+        thread.start()
+        self.thread = thread  # only now: others may join it
 
     @property
     def is_left(self) -> bool:
         """Whether some blocks are not answered yet."""
-        return self.thread.is_alive() or self.failure is not None
+        return self.is_paused or self.thread.is_alive() or self.failure is not None
 
     @property
     def error(self) -> str | None:
@@ -165,9 +187,13 @@ class DrainCopy:
     def wait(self, seconds: float | None) -> None:
         """Wait until all blocks are answered. Raises what a segment failed of, and :class:`TimeoutError`; the drain goes on
         then."""
+        until = None if seconds is None else time.monotonic() + seconds
         self.thread.join(seconds)
-        if self.thread.is_alive():
-            raise TimeoutError(f"the drain of {self.flow!r} is not over; it goes on")
+        while self.is_paused or self.thread.is_alive():
+            if until is not None and time.monotonic() > until:
+                raise TimeoutError(f"the drain of {self.flow!r} is not over; it goes on")
+            self.thread.join(SHORT)
+            time.sleep(SHORT)
         if self.failure is not None:
             raise self.failure
 
@@ -183,10 +209,10 @@ class DrainCopy:
         self.failure = None
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _body(self) -> None:
+    def _body(self, imports: bool) -> None:
         host = self.reconciler.host
         try:
-            self.reconciler.restore(imports=self.imports, sources_end=True)
+            self.reconciler.restore(imports=imports, sources_end=True)
             for segment in self.reconciler.segments_of(self.flow):
                 host.drain(segment)
                 while not self._is_stopped and host.states().get(segment) is State.RUNNING:
@@ -203,7 +229,7 @@ class DrainCopy:
             self.failure = error
         finally:
             self._end()
-            self.database.close()
+            self.reconciler.database.close()
 
     def _end(self) -> None:
         """Wait until nothing runs, and give its outputs back."""
@@ -215,3 +241,10 @@ class DrainCopy:
             for place in hosted.outputs:
                 host.locks.release(place)
         host.segments.clear()
+
+
+def drained_outputs(folder: Path) -> Iterator[Mapping[str, str]]:
+    """The outputs of the flows of a workspace that have left and are not drained yet, by sink. ``folder``: of the workspace."""
+    for path in sorted(folder.glob(f"draining/*/{_ABOUT}")):
+        outputs: Mapping[str, str] = (read_json(path) or {"outputs": {}})["outputs"]
+        yield outputs

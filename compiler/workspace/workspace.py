@@ -29,11 +29,8 @@ from typing import Any, Final, Literal
 
 from tracetypes.calls import need_choice, need_limit, need_whole
 from tracetypes.check import Checked
-from tracetypes.compiler.backend.backend import Engine
-from tracetypes.compiler.backend.compilation import extras
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
-from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.workspace.arguments import (
     delete_outputs,
@@ -41,11 +38,12 @@ from tracetypes.compiler.workspace.arguments import (
     need_space,
     start_of,
 )
-from tracetypes.compiler.workspace.backups import make_backup, restore_backup
+from tracetypes.compiler.workspace.backups import Backup, make_backup
 from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
+from tracetypes.compiler.workspace.engines import BACKENDS, engine_named
 from tracetypes.compiler.workspace.flow_costs import FlowCosts
 from tracetypes.compiler.workspace.flow_limits import FlowLimits
 from tracetypes.compiler.workspace.new_launches import launch_of
@@ -65,9 +63,6 @@ PAUSE: Final = 0.25
 
 SELDOM: Final = 2.0
 """Seconds between two looks at what channels keep, and at late and rejected rows."""
-
-BACKENDS: Final = ("local", "spark")
-
 
 class Workspace:
     """The flows of a workspace, in this process. Threads may share it; one process has a workspace open at a time.
@@ -107,7 +102,7 @@ class Workspace:
             locks.take(self.path, "the workspace")
             database = WorkspaceDatabase(self.path / "workspace.db", backend)
             stack.callback(database.close)
-            self._engine = engine = _engine(backend)
+            self._engine = engine = engine_named(backend)
             running = stack.enter_context(engine.started(1 if backend == "local" else os.cpu_count() or 1, print))
             running.prepare(1, locks)
             self._reconciler = Reconciler(running, self.path, database, locks, self._control, fuse=engine.fuses)
@@ -241,11 +236,11 @@ class Workspace:
                     delete_outputs(list(outputs.values()))
                 return
             leaving = self._drains.of(name)
+            if leaving is not None and not drain:
+                leaving.remove()
         if leaving is not None:
             if drain:
                 leaving.wait(seconds)
-            else:
-                leaving.remove()
             if purge:
                 delete_outputs(list(leaving.outputs.values()))
             return
@@ -374,16 +369,18 @@ class Workspace:
             self._need_open()
             host = self._reconciler.host
             host.pause()
+            paused = self._drains.pause()
             try:
                 make_backup(self.path, self._reconciler.database, Path(os.path.abspath(target)), self._backend)
             finally:
+                self._drains.go_on(paused)
                 host.go_on()
 
     @staticmethod
     def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
         """Put a workspace that was backed up at a path, and its outputs where they were. Opened there, its flows go on from the
         backup. Raises :class:`UsageError` ``TT402`` if something is there already."""
-        restore_backup(Path(os.path.abspath(backup)), Path(os.path.abspath(path)), _engine)
+        Backup.of(Path(os.path.abspath(backup))).restore(Path(os.path.abspath(path)), engine_named)
 
     @property
     def submitted_operators(self) -> int:
@@ -433,12 +430,3 @@ class Workspace:
             raise UsageError("TT402", f"the workspace {self.path} is closed", fix="open it again")
         if self._failure is not None:
             raise unexpected(self._failure)
-
-
-def _engine(backend: str) -> Engine:
-    if backend == "local":
-        return LocalEngine()
-    with extras():
-        from tracetypes.compiler.spark.backend import SparkEngine
-
-    return SparkEngine()

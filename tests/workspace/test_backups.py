@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
+from tracetypes.cli import main
 from tracetypes.compiler.workspace import backups, reconciler
+from tracetypes.compiler.workspace.segment_host import SegmentHost
 from tracetypes.errors import RunError, UsageError
 from tracetypes.workspace import Workspace
 
@@ -99,3 +102,115 @@ def test_TT402_what_is_no_backup(home: Path) -> None:
     (home / "backup").mkdir()
     with pytest.raises(UsageError, match=r"TT402 .* is no whole backup of a workspace"):
         Workspace.restore(home / "backup", home / "elsewhere")
+
+
+def test_a_backup_has_the_drains_that_are_not_over(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drain stops for the backup and goes on. In the backup it is not over, and its outputs are there."""
+    drain, may_drain = SegmentHost.drain, threading.Event()
+
+    def later(self: SegmentHost, name: str) -> None:
+        if may_drain.is_set() or self.folder.parent.name != "draining":
+            drain(self, name)
+
+    monkeypatch.setattr(SegmentHost, "drain", later)
+    clicks = come(home, 0)
+    with Workspace(home / "workspace") as workspace:
+        submit(workspace, home, "ann")
+        submit(workspace, home, "bob", changes=True)
+        workspace.wait()
+        with pytest.raises(TimeoutError):
+            workspace.remove("bob", drain=True, seconds=0.1)
+        before = rows(home / "bob")
+        waiting = threading.Thread(target=lambda: workspace.wait("bob"))
+        waiting.start()
+        workspace.backup(home / "backup")
+        assert workspace.show()["bob"].state == "draining"
+        assert rows(home / "bob") == before
+        assert waiting.is_alive()
+        may_drain.set()
+        workspace.backup(home / "backup 2")
+        waiting.join()
+        assert rows(home / "bob") == answer(clicks, changes=True) != before
+    for lost in ("workspace", "ann", "bob"):
+        shutil.rmtree(home / lost)
+    Workspace.restore(home / "backup", home / "elsewhere")
+    assert rows(home / "bob") == before
+    with Workspace(home / "elsewhere") as workspace:
+        workspace.wait("bob")
+        assert rows(home / "bob") == answer(clicks, changes=True)
+        workspace.remove("ann", drain=True)
+    assert rows(home / "ann") == answer(clicks)
+
+
+def test_a_restore_that_is_killed_leaves_nothing_that_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database comes last: before it is there, no flow begins with a part of its state."""
+    come(home, 0)
+    with Workspace(home / "workspace") as workspace:
+        submit(workspace, home, "ann")
+        workspace.wait()
+        workspace.backup(home / "backup")
+    for lost in ("workspace", "ann"):
+        shutil.rmtree(home / lost)
+    copy = shutil.copy2
+
+    def killed(source: Path, target: Path) -> None:
+        if Path(source).name == "workspace.db":
+            raise KeyboardInterrupt
+        copy(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copy2", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Workspace.restore(home / "backup", home / "workspace")
+    assert (home / "workspace" / "segments").is_dir()
+    assert not (home / "workspace" / "workspace.db").exists()
+    with pytest.raises(UsageError, match=r"TT402 the workspace .* is there already"):
+        Workspace.restore(home / "backup", home / "workspace")
+
+
+# ------------------------------------------------------------------------------------------------ the command line
+
+
+def test_the_commands(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(home)
+    clicks = come(home, 0)
+    with Workspace(home / "shop") as workspace:
+        submit(workspace, home, "ann")
+        workspace.wait()
+        assert main(["workspace", "backup", "shop", "saved"]) == 1
+        assert "TT221 the workspace" in capsys.readouterr().err
+        assert not (home / "saved").exists()
+    assert main(["workspace", "backup", "shop", "saved"]) == 0
+    assert capsys.readouterr().out == "saved: a backup of shop, 1 workspace and 1 output\n"
+    assert main(["workspace", "restore", "saved", "shop"]) == 2
+    assert "TT402 the workspace" in capsys.readouterr().err
+    clicks += come(home, 1)
+    with Workspace(home / "shop") as workspace:
+        workspace.wait()
+    for lost in ("shop", "ann"):
+        shutil.rmtree(home / lost)
+    assert main(["workspace", "restore", "saved", "new shop"]) == 0
+    assert capsys.readouterr().out == "new shop: restored from saved, 1 workspace and 1 output\n"
+    with Workspace(home / "new shop") as workspace:
+        workspace.wait()
+        workspace.remove("ann", drain=True)
+    assert rows(home / "ann") == answer(clicks)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (["backup", "nowhere", "saved"], "TT402 {home}/nowhere is no workspace and no service"),
+        (["restore", "nowhere", "shop"], "TT402 {home}/nowhere is no whole backup"),
+        (["backup", "broken", "saved"], "TT225 {home}/broken/workspace.db is not what the run wrote there"),
+    ],
+)
+def test_wrong_commands(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str], text: str
+) -> None:
+    monkeypatch.chdir(home)
+    (home / "broken").mkdir()
+    (home / "broken" / "workspace.db").write_text("no database at all, but long enough to be read as one")
+    assert main(["workspace", *command]) in (1, 2)
+    assert text.format(home=home) in capsys.readouterr().err
+    assert sorted(one.name for one in home.iterdir()) == ["broken"]
