@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,17 @@ from tracetypes.compiler.store.overlap import refuse_overlaps
 from tracetypes.compiler.workspace.reconciler import Start
 from tracetypes.errors import UsageError
 
-__all__ = ["addresses_of", "delete_outputs", "need_all", "need_name", "need_space", "refuse_overlapping", "start_of", "time_of"]
+__all__ = [
+    "addresses_of",
+    "delete_outputs",
+    "is_no_output",
+    "need_all",
+    "need_name",
+    "need_space",
+    "refuse_overlapping",
+    "start_of",
+    "time_of",
+]
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -80,8 +90,13 @@ def refuse_overlapping(inputs: Mapping[str, str], outputs: Mapping[str, str], pa
         connector_of(address).look_for(source, address)
 
 
-def delete_outputs(paths: list[str]) -> None:
-    """Delete those that are directories."""
+def is_no_output(address: str) -> bool:
+    """Whether an address is that of a directory in which nothing is."""
+    return connector_of(address).is_directory and not (os.path.isdir(address) and os.listdir(address))
+
+
+def delete_outputs(paths: Iterable[str], *, but: Collection[str] = ()) -> None:
+    """Delete those that are directories. ``but``: those that somebody writes."""
     for path in paths:
-        if connector_of(path).is_directory:
+        if path not in but and connector_of(path).is_directory:
             shutil.rmtree(path, ignore_errors=True)

@@ -234,7 +234,7 @@ class Reconciler:
         submissions = self.database.submissions()
         begins = submissions[successor].plain["behind"]
         sinks = self._sinks_of(name)
-        if begins is not None and any(self.host.answered(segment) < begins for segment in sinks.values()):
+        if begins is not None and self.answered(name) < begins:
             return None
         decision = take_over(self.running, name, successor)
         stops = {name_of(one) for one in decision.stop}
@@ -245,6 +245,10 @@ class Reconciler:
         plain = {**submissions[successor].plain, "replaced": {sink: end for sink, end in ends.items() if end != BEGINNING}}
         self._carry_out(decision, {name: attrs.evolve(submissions[successor], plain=plain)})
         return decision
+
+    def answered(self, name: str) -> int:
+        """The marker up to which all sinks of a flow have answered."""
+        return min((self.host.answered(segment) for segment in self._sinks_of(name).values()), default=BEGINNING)
 
     def _sinks_of(self, name: str) -> dict[str, str]:
         """The segments that write the outputs of a flow, by sink."""

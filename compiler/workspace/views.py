@@ -18,7 +18,7 @@ from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.errors import counted
 
-__all__ = ["FlowView", "WorkspaceView", "bare_view", "operators_of", "view_of"]
+__all__ = ["FlowView", "WorkspaceView", "bare_view", "operators_of", "time_text", "view_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -56,11 +56,11 @@ class FlowView:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.state}, {self.operators} operators, {self.shared} of them shared"]
         if self.begins is not None:
-            lines.append(f"    begins behind {_time(self.begins)}")
+            lines.append(f"    begins behind {time_text(self.begins)}")
         if self.brings:
             lines.append(f"    takes over the state of {', '.join(self.brings)}; share='exact' starts its own")
         for sink, at in self.replaced.items():
-            lines.append(f"    takes the place of a flow whose output {sink!r} ends at {_time(at)}")
+            lines.append(f"    takes the place of a flow whose output {sink!r} ends at {time_text(at)}")
         if self.error is not None:
             lines.append(f"    {self.error}")
         for what, counts in (("late row", self.late), ("rejected row", self.rejects)):
@@ -68,7 +68,8 @@ class FlowView:
         return "\n".join([*lines, *(f"    {one}" for one in self.notes)])
 
 
-def _time(at: dt.datetime) -> str:
+def time_text(at: dt.datetime) -> str:
+    """A time for people."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
 
 

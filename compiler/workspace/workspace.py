@@ -33,7 +33,9 @@ from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.workspace.arguments import (
+    addresses_of,
     delete_outputs,
+    is_no_output,
     need_name,
     need_space,
     start_of,
@@ -48,8 +50,8 @@ from tracetypes.compiler.workspace.flow_costs import FlowCosts
 from tracetypes.compiler.workspace.flow_limits import FlowLimits
 from tracetypes.compiler.workspace.new_launches import launch_of
 from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
+from tracetypes.compiler.workspace.replacements import Replacements
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits
-from tracetypes.compiler.workspace.running import Decision
 from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, operators_of, view_of
@@ -110,6 +112,7 @@ class Workspace:
             retention = RetentionLimits(most_kept, longest_kept.total_seconds())
             self._limits = FlowLimits(self._reconciler, self.path, self._rows, retention)
             self._stopped = self._limits.stopped
+            self._replacements = Replacements(self._reconciler, self._lock)
             self._reconciler.restore()
             self._limits.restore()
             self._costs = FlowCosts(self._reconciler)
@@ -233,7 +236,7 @@ class Workspace:
             if name in self._stopped.outputs:
                 outputs = self._stopped.forget(name)
                 if purge:
-                    delete_outputs(list(outputs.values()))
+                    delete_outputs(outputs.values())
                 return
             leaving = self._drains.of(name)
             if leaving is not None and not drain:
@@ -242,7 +245,7 @@ class Workspace:
             if drain:
                 leaving.wait(seconds)
             if purge:
-                delete_outputs(list(leaving.outputs.values()))
+                delete_outputs(leaving.outputs.values())
             return
         if drain:
             self.wait(name, seconds)
@@ -264,8 +267,7 @@ class Workspace:
         if purge:
             with self._lock:
                 others = self._reconciler.database.submissions().values()
-            still = {path for one in others for path in one.plain["outputs"].values()}
-            delete_outputs([path for path in outputs.values() if path not in still])
+            delete_outputs(outputs.values(), but={path for one in others for path in one.plain["outputs"].values()})
 
     def replace(
         self,
@@ -279,36 +281,30 @@ class Workspace:
     ) -> FlowView:
         """Let another flow take the place of one that runs, at a marker. It starts beside it, with outputs of its own, and takes
         over when it has answered what was there at the call, and the old one has answered all blocks up to where the new one
-        begins. The old one stops then. ``FlowView.replaced`` has the marker where each of its outputs ends: what lies behind it
-        is in the outputs of the new one. ``options``: of :meth:`submit`. ``seconds``: to wait for that at most; the new flow is
-        removed again if it takes longer (:class:`TimeoutError`). After a kill both flows run, if the new one had not taken
+        begins: rows have to come that close them. The old one stops then. ``FlowView.replaced`` has the marker where each of its
+        outputs ends: what lies behind it is in the outputs of the new one. ``options``: of :meth:`submit`. ``seconds``: to wait
+        for that at most. If it takes longer (:class:`TimeoutError`) or fails, the old flow runs on as if nothing had happened,
+        and the new one is removed with the outputs that it has made. After a kill both flows run, if the new one had not taken
         over."""
         until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             self._need_open()
             self._reconciler.need(name)
             successor = f"{name}.{self._reconciler.running.version + 1}"
+        fresh = [one for one in addresses_of("sink", outputs).values() if is_no_output(one)]
         self.submit(successor, flow, inputs, outputs, **options)
         try:
-            self.wait(successor, seconds)
-            decision = self._taken_over(name, successor, until)
+            with self._replacements.begun(name, successor):
+                self.wait(successor, seconds)
+                decision = self._replacements.take_over(name, successor, until)
         except BaseException:
             self.remove(successor)
+            with self._lock:
+                others = self._reconciler.database.submissions().values()
+            delete_outputs(fresh, but={path for one in others for path in one.plain["outputs"].values()})
             raise
         self._until_gone([f"{one.launch}-{one.id}" for one in decision.stop])
         return self.show()[name]
-
-    def _taken_over(self, name: str, successor: str, until: float | None) -> Decision:
-        """Wait until a flow can take the place of another one, and let it."""
-        while True:
-            with self._lock:
-                if (decision := self._reconciler.take_over(name, successor)) is not None:
-                    return decision
-            for segment in self._reconciler.segments_of(name):
-                self._reconciler.host.raise_failure(segment)
-            if until is not None and time.monotonic() > until:
-                raise TimeoutError(f"flow {name!r} has not answered what its successor does not answer")
-            self._reconciler.host.look(PAUSE)
 
     def wait(self, name: str | None = None, seconds: float | None = None) -> None:
         """Wait until a flow, or all of them, have answered and written what was in the inputs at the call. Raises the error of a
@@ -347,7 +343,8 @@ class Workspace:
             self._need_open()
             reconciler = self._reconciler
             self._costs.look()
-            flows = tuple(view_of(name, self._reconciler, self._rows, self._costs) for name in sorted(reconciler.running.flows))
+            views = (view_of(name, reconciler, self._rows, self._costs) for name in sorted(reconciler.running.flows))
+            flows = tuple(map(self._replacements.noted, views))
             flows += tuple(bare_view(one.flow, "draining", one.error) for one in self._drains.left)
             flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
             kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}

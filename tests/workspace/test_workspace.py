@@ -7,7 +7,6 @@ import importlib.util
 import os
 import random
 import re
-import shutil
 import sys
 import threading
 import time
@@ -291,6 +290,29 @@ def test_a_flow_is_replaced(shop: Shop, open_workspace: Callable[[], Workspace])
     assert not any(end > 900 for end, _, _ in shop.rows("ann"))
 
 
+WAITS = "has answered the blocks up to 1970-01-01 00:09:00, and waits for rows that close those up to 1970-01-01 00:10:00"
+
+TOO_LATE = f"flow 'ann' {WAITS}, and they have not come in time; it runs on, and its successor is removed"
+
+
+def test_a_flow_that_is_not_replaced_keeps_all_outputs(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """Outputs that others write, or that were there before, are not deleted with the flow that was to take over."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    workspace.wait()
+    before = shop.rows("ann")
+    with pytest.raises(TimeoutError):  # the same stream into the same place: the sink is shared
+        workspace.replace("ann", totals("ann"), {"clicks": shop.folder}, {"totals": shop.home / "ann"}, seconds=0)
+    assert shop.rows("ann") == before != []
+    (shop.home / "new").mkdir()
+    (shop.home / "new" / "notes.txt").write_text("mine")
+    with pytest.raises(TimeoutError):
+        workspace.replace("ann", totals("new", least=5), {"clicks": shop.folder}, {"totals": shop.home / "new"}, seconds=0)
+    assert (shop.home / "new" / "notes.txt").read_text() == "mine"
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+
+
 def test_a_flow_takes_over_at_a_marker(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
     """It waits until the old flow has answered what the new one does not: up to the marker behind which that one begins."""
     workspace = open_workspace()
@@ -298,20 +320,23 @@ def test_a_flow_takes_over_at_a_marker(shop: Shop, open_workspace: Callable[[], 
     workspace.wait()
     new = totals("new", least=5)
     arguments = ({"clicks": shop.folder}, {"totals": shop.home / "new"})
-    with pytest.raises(TimeoutError, match="flow 'ann' has not answered what its successor does not answer"):
+    before = shop.rows("ann")
+    with pytest.raises(TimeoutError, match=TOO_LATE):
         workspace.replace("ann", new, *arguments, seconds=0.5)
     assert [one.name for one in workspace.show().flows] == ["ann"]
-    assert not any((shop.home / "new").glob("*.jsonl"))
-    shutil.rmtree(shop.home / "new")
+    assert (shop.rows("ann"), workspace.show()["ann"].notes) == (before, ())
+    assert not (shop.home / "new").exists()
     with ThreadPoolExecutor(1) as pool:
         replaced = pool.submit(workspace.replace, "ann", new, *arguments, seconds=60)
-        while len(workspace.show().flows) == 1:
+        while not (notes := workspace.show()["ann"].notes):
             assert not replaced.done()
+        assert re.fullmatch(r"ann\.\d+ is to take its place; this flow " + WAITS, notes[0])
         shop.come(600)
         view = replaced.result()
     assert view.begins is not None
     end = view.replaced["totals"]
     assert end >= view.begins
+    assert view.notes == ()
     assert f"takes the place of a flow whose output 'totals' ends at {end:%Y-%m-%d %H:%M:%S}" in str(view)
     shop.come(1200)
     workspace.close()
