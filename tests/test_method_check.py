@@ -1,6 +1,8 @@
 """What methods and functions forget: the check refuses it by their code, and accepts what it cannot decide."""
 
 import functools
+import itertools
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -209,6 +211,132 @@ FINE: dict[str, Any] = {
 @pytest.mark.parametrize("on_item", FINE.values(), ids=FINE)
 def test_TT131_is_no_false_alarm(on_item: Any) -> None:
     assert found(stateless(on_item)) == []
+
+
+def emits_later(value: Any, emit: Any) -> Iterator[None]:
+    yield emit("a", value.number)
+
+
+async def emits_on_a_loop(value: Any, emit: Any) -> None:
+    emit("a", value.number)
+
+
+def generator_expression(self: Any, key: Any, value: Any, emit: Any) -> None:
+    (emit(key, n) for n in range(value.number))
+
+
+def maps(self: Any, key: Any, value: Any, emit: Any) -> None:
+    map(lambda n: emit(key, n), range(value.number))
+
+
+def from_a_module(self: Any, key: Any, value: Any, emit: Any) -> None:
+    itertools.starmap(emit, [(key, value.number)])
+
+
+def calls_a_generator(self: Any, key: Any, value: Any, emit: Any) -> None:
+    emits_later(value, emit=emit)
+
+
+def calls_a_coroutine(self: Any, key: Any, value: Any, emit: Any) -> None:
+    emits_on_a_loop(value, emit)  # type: ignore[unused-coroutine]
+
+
+def calls_a_local_generator() -> Any:
+    def later(value: Any) -> Iterator[int]:
+        yield value.number
+
+    def on_item(self: Any, key: Any, value: Any, emit: Any) -> None:
+        try:
+            emit(key, 1)
+        finally:
+            later(*[value])
+
+    return on_item
+
+
+THROWN_AWAY = {
+    "generator expression": (generator_expression, "a generator"),
+    "map": (maps, r"an iterator \(map\)"),
+    "of a module": (from_a_module, r"an iterator \(starmap\)"),
+    "function with yield": (calls_a_generator, "a generator"),
+    "asynchronous function": (calls_a_coroutine, "a coroutine"),
+    "local function with yield": (calls_a_local_generator(), "a generator"),
+}
+
+
+@pytest.mark.parametrize(("on_item", "what"), THROWN_AWAY.values(), ids=THROWN_AWAY)
+def test_TT131_code_that_never_runs_since_its_generator_is_thrown_away(on_item: Any, what: str) -> None:
+    (one,) = found(stateless(on_item))
+    assert one.code == "TT131"
+    assert re.fullmatch(rf"Op.on_item makes {what} and throws it away, so its code never runs", one.found)
+    assert one.where.line > on_item.__code__.co_firstlineno
+
+
+def test_TT131_a_generator_among_the_methods_of_an_operator() -> None:
+    class Parts(OpStateless[str, Row, str, int]):
+        def parts(self, value: Row, emit: Any) -> Iterator[None]:
+            yield emit("a", value.number)
+
+        def on_item(self, key: str, value: Row, emit: Any) -> None:
+            self.parts(value, emit)
+
+    class Right(OpStateless[str, Row, str, int]):
+        def parts(self, value: Row, emit: Any) -> Any:
+            emit("a", value.number)
+
+        def on_item(self, key: str, value: Row, emit: Any) -> None:
+            self.parts(value, emit)
+
+    assert codes(attrs.frozen(Parts)()) == ["TT131"]
+    assert codes(attrs.frozen(Right)()) == []
+
+
+def test_TT131_a_generator_in_a_function_that_is_given() -> None:
+    def number(row: Any) -> int:
+        map(print, row.name)
+        return int(row.number)
+
+    assert codes(ts.map_values(number)) == ["TT131"]
+
+
+def uses_what_runs_later(self: Any, key: Any, value: Any, emit: Any) -> None:
+    [emit(key, n) for n in range(value.number)]
+    numbers = (n for n in range(value.number))
+    list(map(str, numbers))
+    all(emit(key, n) for n in range(value.number))
+    next(map(str, [1]))
+    emits_later(value, emit).__next__()
+    map(str, [1]).__next__()
+    print(map(str, [1]))
+    for _ in emits_later(value, emit):
+        pass
+    super(Row, self).__init__()
+    key.strip().upper()
+
+
+def test_TT131_what_runs_later_and_is_used() -> None:
+    assert found(stateless(uses_what_runs_later)) == []
+
+
+def test_TT131_a_method_that_nothing_calls_since_its_name_has_a_slip() -> None:
+    (one,) = found(made(OpStateless[str, Row, str, int], on_item=FINE["emits"], on_makrer=lambda self, marker, emit: None))
+    assert (one.code, one.found) == ("TT131", "Op.on_makrer, which nothing calls")
+    assert one.fix == "call it on_marker if that is meant, otherwise give it another name"
+    assert codes(ordered(next_deu=lambda self, state, key: None), ordered=True) == ["TT131"]
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [
+        {"on_item": lambda self, key, value, emit: self.on_markers(emit), "on_markers": lambda self, emit: None},
+        {"on_item": FINE["emits"], "_on_makrer": lambda self, marker, emit: None},
+        {"on_item": FINE["emits"], "on_makrer": lambda self, marker, emit: None, "on_marker": lambda self, marker, emit: None},
+        {"on_item": FINE["emits"], "after_marker": lambda self, marker, emit: None},
+    ],
+    ids=["called", "private", "both", "another name"],
+)
+def test_a_method_with_a_name_near_one_of_the_template_is_no_false_alarm(methods: Any) -> None:
+    assert found(made(OpStateless[str, Row, str, int], **methods)) == []
 
 
 METHODS = ["lift", "identity", "combine", "initial_state", "update_state"]

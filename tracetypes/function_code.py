@@ -5,10 +5,12 @@ The answers come from the bytecode. The function is not called. What cannot be d
 
 from __future__ import annotations
 
+import builtins
 import dis
 import functools
 import inspect
 import types
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -65,6 +67,23 @@ class Plain:
         if at is None or at >= code.co_argcount or self.runs_later is not None:
             return False
         return "value" in _results(code) and code.co_varnames[at] not in _read(code)
+
+    def thrown_away(self, owner: type[Any] | None = None) -> Iterator[tuple[str, Location]]:
+        """Generators, coroutines and iterators that it makes and throws away at once, so that their code never runs: what each
+        is, and its line. ``owner``: the class of its first parameter, if it is a method."""
+        function: Any = self.function
+        code, told = function.__code__, set[int]()  # the code of a ``finally`` is there twice
+        before: list[dis.Instruction] = []
+        for at in dis.get_instructions(code):
+            is_thrown_away = at.opname == "POP_TOP" and before and before[-1].opname in _CALLS
+            if is_thrown_away and (start := _start(before[-1])) is not None:
+                what = _made_later(before, function, owner)
+                line = start[0]
+                if what is not None and line not in told:
+                    told.add(line)
+                    yield what, Location(code.co_filename, line)
+            if at.opname not in ("NOP", "EXTENDED_ARG", "CACHE"):
+                before.append(at)
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many arguments by their positions."""
@@ -174,3 +193,69 @@ def _read(code: CodeType) -> frozenset[str]:
     return frozenset(read)
 
 
+
+
+_CALLS: Final = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+_READS: Final = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
+_SILENT: Final = ("PRECALL", "PUSH_NULL", "KW_NAMES")
+_OF_GENERATORS: Final = ("GET_ITER", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE", "BUILD_TUPLE", "LOAD_CLOSURE")
+_UNKNOWN: Final = object()
+
+
+def _start(at: dis.Instruction) -> tuple[int, int] | None:
+    """Where the source of an instruction begins: its line and column."""
+    where = at.positions
+    if where is None or where.lineno is None or where.col_offset is None:
+        return None
+    return where.lineno, where.col_offset
+
+
+def _made_later(before: Sequence[dis.Instruction], function: FunctionType, owner: type[Any] | None) -> str | None:
+    """What the last instruction, a call, makes whose code runs later; None if it is not certain that it makes such a thing."""
+    call, names = before[-1], list[str]()
+    start = _start(call)
+    for at in reversed(before[:-1]):
+        if _start(at) != start or at.opname in _SILENT:
+            continue
+        if at.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            names.append(str(at.argval))
+        elif at.opname in _READS:
+            return _runs_later(_called(at, names[::-1], function, owner))
+        elif isinstance(at.argval, CodeType):
+            return "a generator" if at.positions == call.positions and at.argval.co_name == "<genexpr>" else None
+        elif at.opname not in _OF_GENERATORS and not (at.opname == "LOAD_CONST" and isinstance(at.argval, tuple)):
+            return None  # it may call what another call returned
+    return None
+
+
+def _called(at: dis.Instruction, names: Sequence[str], function: FunctionType, owner: type[Any] | None) -> object:
+    """What is called: what an instruction reads, and attributes of it. Only of modules and classes is it certain."""
+    name, code = str(at.argval), function.__code__
+    one: object = _UNKNOWN
+    if at.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        one = function.__globals__.get(name, getattr(builtins, name, _UNKNOWN))
+    elif at.opname == "LOAD_DEREF" and name in code.co_freevars and function.__closure__ is not None:
+        try:
+            one = function.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:  # it has no value yet
+            return _UNKNOWN
+    elif code.co_argcount and name == code.co_varnames[0] and owner is not None and names:
+        one = owner
+    for attribute in names:
+        if not isinstance(one, types.ModuleType | type):
+            return _UNKNOWN
+        try:
+            one = inspect.getattr_static(one, attribute)
+        except AttributeError:
+            return _UNKNOWN
+        if isinstance(one, staticmethod | classmethod):
+            one = one.__func__
+    return one
+
+
+def _runs_later(called: object) -> str | None:
+    """What a call makes whose code runs later; None if it is not certain that it makes such a thing."""
+    if isinstance(called, FunctionType):
+        return Plain(called, 0).runs_later
+    lazy = isinstance(called, type) and issubclass(called, Iterator) and called.__module__ in ("builtins", "itertools")
+    return f"an iterator ({called.__name__})" if lazy and isinstance(called, type) else None

@@ -705,17 +705,30 @@ class Emitter:
         self.fit_key, self.fit_value = key_conformer(stream.key), conformer(stream.value)
         self.out: list[Any] = []
         """The pieces of the stream that comes out."""
+        self.refused: OperatorFailed | None = None
+        """The first emission that did not fit. The author's code may have caught the error."""
 
     def pair(self, key: Any, value: Any) -> None:
         try:
             key, value_ = self.fit_key(key), self.fit_value(value)
         except Mismatch as error:
-            raise emitted_wrongly(self.op, error, key, value) from None
+            raise self.refuse(error, key, value) from None
         if problem := key_problem(self.schema, key):
-            raise emitted_wrongly(self.op, problem, key, value)
+            raise self.refuse(problem, key, value)
         self.out.append(Item(key, value_))
 
     pair.__qualname__ = "emit"  # what authors call it, in the messages of Python
+
+    def refuse(self, problem: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
+        """The error of an emission that does not fit."""
+        error = emitted_wrongly(self.op, problem, key, value)
+        self.refused = self.refused or error
+        return error
+
+    def judge(self) -> None:
+        """Raise the error of an emission that did not fit, also where the author's code has caught it: the item would be lost."""
+        if self.refused is not None:
+            raise self.refused
 
 
 def _apply(checked: Checked, node: Apply, channel: Iterable[Piece[Element]], *, emits_at_markers: bool) -> Stream:
@@ -727,6 +740,7 @@ def _apply(checked: Checked, node: Apply, channel: Iterable[Piece[Element]], *, 
             run_ordered(op, channel, emitter)
         case OpKeyedUnordered():
             run_unordered(op, channel, emitter)
+    emitter.judge()
     return emitter.out
 
 

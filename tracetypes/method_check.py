@@ -81,6 +81,8 @@ def faults(part: SelfDescribing, bound: Mapping[Any, Any]) -> Iterator[Fault]:
         if (function := plain(getattr(part, name, None))) is not None:
             returns = substitute(substitute(method.returns, arguments), dict(bound))
             yield from _of_method(f"{part._name()}.{name}", function, method, returns)
+            yield from _thrown_away(f"{part._name()}.{name}", function, type(part))
+    yield from _misspelt(part, template)
     for owner, name, annotation, value in _given(part):
         annotation = substitute(annotation, dict(bound))
         used = owner.__module__.startswith("tracetypes.")  # the library throws no result away
@@ -108,6 +110,41 @@ def _of_method(name: str, function: Plain, method: Method, returns: Any) -> Iter
             yield Fault("TT131", function.where, found, "results that are emitted", fix)
     elif function.returns_nothing and excludes_none(returns):
         yield _returns_nothing(name, function, returns)
+
+
+def _thrown_away(name: str, function: Plain, owner: type[Any] | None = None) -> Iterator[Fault]:
+    for what, where in function.thrown_away(owner):
+        fix = "write a function without async" if what == "a coroutine" else "loop over it: for ... in ..."
+        yield Fault("TT131", where, f"{name} makes {what} and throws it away, so its code never runs", "code that runs", fix)
+
+
+def _misspelt(part: SelfDescribing, template: Any) -> Iterator[Fault]:
+    """Methods with almost the name of a method of the template that the class does not define, which no method calls."""
+    classes: Sequence[Any] = type(part).__mro__
+    own = [at for at in classes if not at.__module__.startswith("tracetypes.") and not vars(at).get("_is_template")]
+    functions = {name: one for at in own for name, one in vars(at).items() if isinstance(one, types.FunctionType)}
+    read = {name for one in functions.values() for name in _names(one.__code__)}
+    declared: Mapping[str, Method] = methods_of(template)
+    for name, function in functions.items():
+        if name.startswith("_") or name in read or hasattr(template, name):
+            continue
+        near = get_close_matches(name, [one for one in declared if one not in functions], 1, _CLOSE)
+        if near:
+            found = f"{part._name()}.{name}, which nothing calls"
+            fix = f"call it {near[0]} if that is meant, otherwise give it another name"
+            where = Location(function.__code__.co_filename, function.__code__.co_firstlineno)
+            yield Fault("TT131", where, found, f"a method of {template.__name__}, such as {near[0]}", fix)
+
+
+_CLOSE = 0.85
+"""How much of a name of the template is in a name that is taken for a slip."""
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _names(one)
 
 
 def _returns_nothing(name: str, function: Plain, returns: Any) -> Fault:
@@ -208,6 +245,7 @@ def function_faults(name: str, value: object, takes: Any, returns: Any, *, used:
         if (fault := _missing_attribute(name, value, takes)) is not None:
             yield fault
             return
+    yield from _thrown_away(name, function)
     if (later := function.runs_later) is not None:
         if _excludes_later(returns):
             fix = "return the value itself, without yield, async or await"

@@ -93,13 +93,14 @@ class PythonEmissions:
 
     def __init__(self, op: object, stream: StreamType) -> None:
         self._items: list[tuple[Any, Any]] = []
-        self._emit = conforming_emit(op, stream, lambda key, value: self._items.append((key, value)))
+        self._emit, self._refused = conforming_emit(op, stream, lambda key, value: self._items.append((key, value)))
 
     def of(self, method: Callable[..., None], *args: Any) -> Outcome:
         """What a method of it raises, else what it emits."""
         self._items = []
+        self._refused.clear()
         raised, _ = outcome(method, *args, self._emit)
-        return raised, self._items
+        return raised or next((f"raised {one}" for one in self._refused), None), self._items
 
 
 def emissions_by_row(emitted: Sequence[Emissions], rows: Any) -> list[list[Any]]:

@@ -78,9 +78,11 @@ def _spoken(
     for key, value in pairs:
         put(key, value, marker.micros, 0)
     if has:
-        emit = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
+        emit, refused = conforming_emit(op, mapped.stream, lambda key, value: out.append((key, value)))
         try:
             watched.on_marker(marker, emit)
+            if refused:
+                raise refused[0]
         except (OperatorFailed, LawBroken):
             raise
         except Exception as error:

@@ -86,13 +86,15 @@ class Emissions:
         self.values: list[Any] = []
         self.key: Any = None
         self.done = 0
+        self.refused: OperatorFailed | None = None
         return self.values.append if self.later else self._emit
 
     def _emit(self, value: Any) -> None:
         try:
             self.values.append(self.fit(value))
         except Mismatch as error:
-            raise emitted_wrongly(self.op, error, self.key, value) from None
+            self.refused = self.refused or emitted_wrongly(self.op, error, self.key, value)
+            raise self.refused from None
 
     _emit.__qualname__ = "emit"  # what authors call it, in the messages of Python
 
@@ -105,7 +107,9 @@ class Emissions:
             self.done = len(self.values)
 
     def end(self) -> Runs:
-        """All that was emitted."""
+        """All that was emitted. Raises the error of what did not fit, which the author's code may have caught."""
+        if self.refused is not None:
+            raise self.refused
         runs = Runs(self.keys, self.counts, self.values)
         if self.later and not exactly(self.schema, self.values):
             fitted: list[Any] = []
@@ -218,7 +222,7 @@ def unordered_runner(
             add_key(key)
             add_value(value)
 
-        emit = conforming_emit(op, step.gives, add)
+        emit, refused = conforming_emit(op, step.gives, add)
         key: Any = None
         value: Any = None
         method, where = "on_item", "item ({key!r}, {value!r})"
@@ -264,6 +268,8 @@ def unordered_runner(
                 mine.start = types.returned(method, NO_KEY, op.update_state(start, op.identity()))
                 if forgets:
                     forget(current, sums, mine.start)
+            if refused:
+                raise refused[0]
         except (OperatorFailed, LawBroken):
             raise
         except Exception as error:

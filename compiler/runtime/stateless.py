@@ -70,28 +70,33 @@ Put: TypeAlias = Callable[[Any, Any, int, int], None]
 """Takes an item: its key, its value, the end of its block and its position."""
 
 
-def conforming_emit(op: object, stream: StreamType, then: Emit) -> Emit:
-    """An ``emit`` that makes what an operator emits fit its output type, and passes it on."""
+def conforming_emit(op: object, stream: StreamType, then: Emit) -> tuple[Emit, list[OperatorFailed]]:
+    """An ``emit`` that makes what an operator emits fit its output type, and passes it on. Second: the errors of what did not
+    fit. Who calls the operator raises the first one, because the author's code may have caught it, and the item would be lost."""
+    refused: list[OperatorFailed] = []
     fit_key, fit_value, key_schema = key_conformer(stream.key), conformer(stream.value), stream.key
 
     def emit(key: Any, value: Any) -> None:
         try:
             fitted_key, fitted = fit_key(key), fit_value(value)
         except Mismatch as error:
-            raise emitted_wrongly(op, error, key, value) from None
+            refused.append(emitted_wrongly(op, error, key, value))
+            raise refused[-1] from None
         if problem := key_problem(key_schema, fitted_key):
-            raise emitted_wrongly(op, problem, key, value)
+            refused.append(emitted_wrongly(op, problem, key, value))
+            raise refused[-1]
         then(fitted_key, fitted)
 
     def emit_sound(key: Any, value: Any) -> None:
         try:
             fitted_key, fitted = fit_key(key), fit_value(value)
         except Mismatch as error:
-            raise emitted_wrongly(op, error, key, value) from None
+            refused.append(emitted_wrongly(op, error, key, value))
+            raise refused[-1] from None
         then(fitted_key, fitted)
 
     emit.__qualname__ = emit_sound.__qualname__ = "emit"  # what authors call it, in the messages of Python
-    return emit_sound if always_a_key(key_schema) else emit
+    return emit_sound if always_a_key(key_schema) else emit, refused
 
 
 class Ahead:
@@ -191,7 +196,7 @@ def stateless(mapped: StatelessStep, then: Put, watched: Callable[..., Any] | No
     def passed_on(key: Any, value: Any) -> None:
         then(key, value, block, place)
 
-    emit = conforming_emit(op, mapped.stream, passed_on)
+    emit, refused = conforming_emit(op, mapped.stream, passed_on)
 
     def put(key: Any, value: Any, end: int, position: int) -> None:
         nonlocal block, place
@@ -199,7 +204,10 @@ def stateless(mapped: StatelessStep, then: Put, watched: Callable[..., Any] | No
         try:
             if (odd := on_item(key, value, emit)) is not None:
                 ran(op, "on_item", key, odd)
+            if refused:
+                raise refused.pop()
         except (OperatorFailed, LawBroken):
+            refused.clear()
             raise
         except Exception as error:
             raise operator_failure(op, "on_item", f"item ({key!r}, {value!r})", error) from error

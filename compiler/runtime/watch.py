@@ -175,7 +175,10 @@ class Watch:
             result, emitter = function(*args), None
         else:
             emitter = Collector(self.op, self.subject.gives)
-            result = function(*args[:-1], self._both(emitter, args))
+            failures: list[Exception] = []
+            result = function(*args[:-1], self._both(emitter, args, failures))
+            if failures:
+                raise failures[0]
         with self.picker.timed(), quiet():
             self._check(before, dict(zip(names, args, strict=False)), emitter, result)
         return result
@@ -188,19 +191,25 @@ class Watch:
             self.left[method] = 0
             return None
 
-    def _both(self, emitter: Collector, args: Sequence[Any]) -> Callable[..., None]:
-        """An ``emit`` that keeps what is emitted, too."""
+    def _both(self, emitter: Collector, args: Sequence[Any], failures: list[Exception]) -> Callable[..., None]:
+        """An ``emit`` that keeps what is emitted, too. ``failures``: of calls that emit nothing, because of their arguments; the
+        author's code may catch such an error."""
         emit, keep = args[-1], emitter.pair
         if isinstance(self.op, OpKeyedOrdered):
             keep = partial(keep, args[1])
 
         def both(*pair: Any) -> None:
-            emit(*pair)
             try:
-                keep(*copied(pair))
-            except (Abandon, UsageError):
-                emitter.whole = False
+                emit(*pair)
+                try:
+                    keep(*copied(pair))
+                except (Abandon, UsageError):
+                    emitter.whole = False
+            except Exception as error:
+                failures.append(error)
+                raise
 
+        both.__qualname__ = "emit"  # what authors call it, in the messages of Python
         return both
 
     def _check(self, call: Call, after: dict[str, Any], emitter: Collector | None, result: Any) -> None:

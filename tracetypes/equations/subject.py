@@ -16,7 +16,7 @@ from tracetypes.edges import EdgeType
 from tracetypes.equations.equality import copied, largest_of, near, same
 from tracetypes.equations.memory import LiveWorld, World
 from tracetypes.errors import UsageError
-from tracetypes.interpreter import Emitter, call_operator, emitted_wrongly, run_ordered, run_stateless, run_unordered
+from tracetypes.interpreter import Emitter, call_operator, run_ordered, run_stateless, run_unordered
 from tracetypes.records import INT_MAX, Mismatch, Optional, show
 from tracetypes.schemas import show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types
@@ -48,9 +48,9 @@ class Collector(Emitter):
         except Mismatch as error:
             if isinstance(error.found, int) and abs(error.found) >= INT_MAX:
                 raise Abandon from None  # every deployment refuses such a number alike
-            raise emitted_wrongly(self.op, error, key, value) from None
+            raise self.refuse(error, key, value) from None
         if problem := key_problem(self.schema, key):
-            raise emitted_wrongly(self.op, problem, key, value)
+            raise self.refuse(problem, key, value)
         self.out.append(Item(key, value))
 
 
@@ -139,6 +139,7 @@ class Subject:
             run_ordered(op, channel, emitter)
         else:
             run_unordered(op, channel, emitter)
+        emitter.judge()
         return tuple(emitter.out)
 
     def equal(self, one: Elements, other: Elements) -> bool:
@@ -166,6 +167,8 @@ class Subject:
             emitter = Collector(self.op, self.gives)
             extra = [partial(emitter.pair, call.args["key"]) if self.template is OpKeyedOrdered else emitter.pair]
         result = call_operator(self.op, call.method, str(call), getattr(self.op, call.method), *args.values(), *extra)
+        if emitter is not None:
+            emitter.judge()
         return self.outcome(call, args, emitter, result)
 
     def outcome(self, call: Call, after: dict[str, Any], emitter: Collector | None, result: Any) -> Outcome:
