@@ -131,6 +131,14 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     )
     one.add_argument("--prometheus", type=_count, metavar="PORT", help="show the same at http://127.0.0.1:PORT/metrics")
     one.add_argument(
+        "--page",
+        nargs="?",
+        type=_count,
+        const=0,
+        metavar="PORT",
+        help="show the run in a browser on this machine, at the address that it prints (default: a port that is free)",
+    )
+    one.add_argument(
         "--progress",
         choices=["lines", "operators", "none"],
         help="a line per micro-batch, or a table with a row per operator (default: a table on a terminal, else lines)",

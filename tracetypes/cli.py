@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +29,7 @@ from tracetypes.progress import Progress
 from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
 from tracetypes.results import Result
-from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, wording_of
+from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, page_of, wording_of
 from tracetypes.targets import load
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun
     say = Progress(quiet=arguments.quiet)
     with extras():
         tellers = _tellers(arguments, say, job.program)
+    page = None if arguments.page is None else page_of(job, arguments.page)
+    if page is not None:
+        tellers.append(page.add)
+        say.line(f"page: {page.address}", always=True)
 
     def tell(batch: Batch) -> None:
         for teller in tellers:
@@ -168,10 +173,11 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun
     def warn(text: str) -> None:
         say.line(text, always=text.startswith("TT"))
 
-    try:
-        result = job.run(control, on_batch=tell, notify=warn, status=say.status)
-    finally:
-        say.end()
+    with nullcontext() if page is None else page:
+        try:
+            result = job.run(control, on_batch=tell, notify=warn, status=say.status)
+        finally:
+            say.end()
     return shadow, result, _ended(say, job, result)
 
 

@@ -22,7 +22,7 @@ import os
 import threading
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
     from tracetypes.compiler.plan.explain import Wording
     from tracetypes.compiler.store.metrics import Batch
+    from tracetypes.compiler.workspace.service.run_page import RunPage
 
 __all__ = [
     "Run",
@@ -145,26 +146,47 @@ def start(
     checkpoint: str | os.PathLike[str] | None = None,
     drain: bool = True,
     follow: bool = True,
+    page: bool | int = False,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``. The
-    other parameters are those of :func:`run`."""
+    """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``.
+    ``page``: whether a browser on this machine can look at it (:attr:`Run.page`), or at which port. The other parameters are
+    those of :func:`run`."""
     _refuse(options)
     job = _request(flow, inputs, outputs, backend, parallelism, key_groups, checkpoint, drain, follow, options)
     from tracetypes.compiler.backend.control import Control
 
     control, epochs = Control(), list[Any]()
+    shows = None if page is False else page_of(job, 0 if page is True else page)
     result, failure = list[Result](), list[BaseException]()
+
+    def tell(batch: Batch) -> None:
+        epochs.append(batch)
+        if shows is not None:
+            shows.add(batch)
 
     def body() -> None:
         try:
-            result.append(job.run(control, epochs.append))
+            with nullcontext() if shows is None else shows:
+                result.append(job.run(control, tell))
         except BaseException as error:
             failure.append(error)
 
     thread = threading.Thread(target=body, name=f"tracetypes {job.program.name}", daemon=True)
     thread.start()
-    return Run(control, thread, result, failure, epochs)
+    return Run(control, thread, result, failure, epochs, shows)
+
+
+def page_of(job: RunRequest, port: int) -> RunPage:
+    """The page of a run that is about to start. ``port``: 0 for one that is free. Raises :class:`UsageError` ``TT401`` without
+    the extra ``workspace``, ``TT402`` for a port that is taken or impossible."""
+    from tracetypes.compiler.workspace.service.run_page import RunPage
+
+    if type(port) is not int:
+        raise UsageError("TT402", f"page is {port!r}", fix="give True, or a port")
+    _, late, rejects = job.places() if any(job.kept) else ("", "", "")
+    kept = zip(("late", "rejected"), job.kept, (late, rejects), strict=True)
+    return RunPage(job.program, port, {what: place for what, stays, place in kept if stays})
 
 
 def engine_of(backend: str | None, master: str | None = None, options: Mapping[str, Any] | None = None) -> Engine:
@@ -311,6 +333,12 @@ class Run:
     _result: list[Result]
     _failure: list[BaseException]
     _epochs: list[Batch]
+    _page: RunPage | None = None
+
+    @property
+    def page(self) -> str | None:
+        """The address of its page, for a browser on this machine; None without one, or when the run is over."""
+        return None if self._page is None or not self.running else self._page.address
 
     @property
     def running(self) -> bool:

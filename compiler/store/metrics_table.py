@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import attrs
 
 from tracetypes.compiler.plan.facts import is_straight
+from tracetypes.compiler.plan.live_page import size_text
 from tracetypes.compiler.plan.plan import FromChannel, Plan, links
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.metrics import Batch, instant, operators_of
 from tracetypes.errors import counted
 from tracetypes.nodes import title
 
-__all__ = ["Table"]
+__all__ = ["Query", "Row", "Table"]
 
 COLUMNS = ("items", "out", "markers", "up to", "lag", "keys", "state", "late", "rejected")
 
@@ -41,10 +42,10 @@ class Row:
         time = "" if self.marker is None else instant(self.marker)
         lag = "" if self.lag is None else f"{self.lag:,.1f} s"
         aside = [_count(one) for one in (self.late, self.rejected)]
-        return [*counts, time, lag, _count(self.keys), _size(self.state), *aside]
+        return [*counts, time, lag, _count(self.keys), "" if self.state is None else size_text(self.state), *aside]
 
 
-class _Query:
+class Query:
     """The rows of a query."""
 
     def __init__(self, plan: Plan, name: str, sends: str | None) -> None:
@@ -108,7 +109,7 @@ class Table:
         pairs = zip(program.segments, program.plans, strict=True)
         several = len(program.plans) > 1
         self.queries = {
-            segment.name if several else "": _Query(plan, segment.name, segment.sends) for segment, plan in pairs
+            segment.name if several else "": Query(plan, segment.name, segment.sends) for segment, plan in pairs
         }
 
     def add(self, batch: Batch) -> None:
@@ -135,15 +136,3 @@ class Table:
 
 def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
-
-
-def _size(size: int | None) -> str:
-    """Bytes for people."""
-    if size is None:
-        return ""
-    amount = float(size)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:,.{0 if unit == 'B' else 1}f} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} GB"

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import attrs
 
+from tracetypes.compiler.plan.box_places import BoxPlaces
+from tracetypes.compiler.plan.live_page import picture_of
 from tracetypes.compiler.workspace.arguments import time_of
-from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.flow_costs import FlowCosts
-from tracetypes.compiler.workspace.merged_graph import OperatorView, picture_of
+from tracetypes.compiler.workspace.merged_graph import OperatorView, box_of
 from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.source_rows import SourceRows
@@ -91,7 +92,7 @@ class WorkspaceView:
     @property
     def svg(self) -> str:
         """The graph as a picture. A box stands where it stood in earlier pictures of the same workspace."""
-        return picture_of(self.graph, self._places)
+        return picture_of([box_of(one) for one in self.graph], self._places)
 
     def __str__(self) -> str:
         head = f"{len(self.flows)} flows with {self.submitted} operators; {self.operators} run"

@@ -31,6 +31,7 @@ from tracetypes.calls import need_choice, need_limit, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
+from tracetypes.compiler.plan.box_places import BoxPlaces
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.workspace.arguments import (
     addresses_of,
@@ -41,7 +42,6 @@ from tracetypes.compiler.workspace.arguments import (
     start_of,
 )
 from tracetypes.compiler.workspace.backups import Backup, make_backup
-from tracetypes.compiler.workspace.box_places import BoxPlaces
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies, DrainCopy
 from tracetypes.compiler.workspace.dry_run import DryRun, dry_run

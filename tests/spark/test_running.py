@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
+from urllib.request import urlopen
 
 import attrs
 import pytest
@@ -199,14 +201,23 @@ def test_the_terminal_and_what_operators_print(spark: SparkSession, capfd: pytes
     assert sorted("".join(line for line in err.splitlines() if line.startswith("é")).replace("é", "")) == [" ", " ", "2", "3"]
 
 
+def shown(address: str) -> str:
+    """The first event of a page."""
+    with urlopen(address, timeout=60) as events:
+        return "".join(itertools.takewhile(str.strip, (line.decode() for line in events)))
+
+
 @pytest.mark.parametrize("drains", [True, False])
 def test_a_run_in_the_background(spark: SparkSession, tmp_path: Path, drains: bool) -> None:
     counts: list[tuple[str, int]] = []
     write_lines(tmp_path / "in" / "a.jsonl", ['{"user": "a", "ts": 1}', '{"user": "a", "ts": 12}'], at=1)
     running = tracetypes.start(
-        clicks_of(), {"clicks": tmp_path / "in"}, {"counts": counts}, checkpoint=tmp_path / "checkpoint"
+        clicks_of(), {"clicks": tmp_path / "in"}, {"counts": counts}, checkpoint=tmp_path / "checkpoint", page=drains
     )
     wait_for(lambda: running.metrics["rows"] == 2)
+    assert (running.page is not None) == drains
+    if running.page is not None:
+        wait_for(lambda: "2 rows, " in shown(f"{running.page}page/events"))
     write_lines(tmp_path / "in" / "b.jsonl", ['{"user": "a", "ts": 25}'], at=2)
     wait_for(lambda: running.metrics["rows"] == 3)
     assert running.running

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetypes.compiler.workspace.box_places import BoxPlaces, Place
+from tracetypes.compiler.plan.box_places import BoxPlaces, Place
 
 
 @given(st.data())

@@ -371,7 +371,7 @@ def shown(page: httpx.Client) -> dict[str, str]:
     """What the page shows first."""
     with page.stream("GET", "/page/events") as answer:
         assert answer.status_code == 200
-        found: dict[str, str] = json.loads(next(line for line in answer.iter_lines() if line.startswith("data:"))[5:])
+        found: dict[str, str] = json.loads(next(line for line in answer.iter_lines() if line.startswith("data:"))[5:])["parts"]
         return found
 
 
@@ -385,14 +385,14 @@ def test_the_page_shows_the_merged_graph(served: Served, owner: WorkspaceClient,
         assert [part.count("<g ") for part in (first["graph"], second["graph"])] == [4, 7]  # one is a copy
         assert "3 flows" in first["graph"]  # the source
         assert "1 of other owners" in first["graph"]
-        assert re.findall(r'data-flow="([^"]*)"', first["flows"]) == ["mine"]
-        assert sorted(re.findall(r'data-flow="([^"]*)"', second["flows"])) == ["alone", "his"]
+        assert re.findall(r'<tr data-piece="row 0 ([^"]*)"', first["tables"]) == ["mine"]
+        assert sorted(re.findall(r'<tr data-piece="row 0 ([^"]*)"', second["tables"])) == ["alone", "his"]
         own = owner.flow("mine").owner
-        assert not any(word in first["graph"] + first["flows"] for word in ("his", "alone", "other."))
-        assert own not in second["graph"] + second["flows"]
-        assert re.findall(r'data-operator="(\d+)"', first["graph"]) == ["0", "1", "2", "3"]
+        assert not any(word in first["graph"] + first["tables"] for word in ("his", "alone", "other."))
+        assert own not in second["graph"] + second["tables"]
+        assert re.findall(r'data-piece="box (\d+)"', first["graph"]) == ["0", "1", "2", "3"]
     with served.administrator() as administrator, browser(served, administrator) as page:
-        assert f"{own}.mine" in shown(page)["flows"]
+        assert f"{own}.mine" in shown(page)["tables"]
 
 
 def test_the_cookie_of_the_page_changes_nothing(served: Served, owner: WorkspaceClient) -> None:

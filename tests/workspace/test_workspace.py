@@ -715,7 +715,7 @@ def test_the_merged_graph_is_shown(shop: Shop, open_workspace: Callable[[], Work
     assert by_title["source 'clicks'"].written == len(shop.clicks)
 
     def boxes(svg: str) -> dict[str, str]:
-        return dict(re.findall(r'data-operator="([^"]+)".*?(x="\d+" y="\d+")', svg, re.DOTALL))
+        return dict(re.findall(r'data-piece="box ([^"]+)".*?(x="\d+" y="\d+")', svg, re.DOTALL))
 
     first, second = boxes(before.svg), boxes(view.svg)
     assert (len(first), len(second)) == (5, 8)

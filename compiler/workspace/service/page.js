@@ -1,33 +1,46 @@
 "use strict";
 const part = (id) => document.getElementById(id);
+const asks = document.documentElement.dataset.kind === "workspace";
 let source = null;
 
 function fade() {
   const wanted = part("filter").value.trim().toLowerCase();
-  for (const box of document.querySelectorAll("[data-flows]"))
-    box.classList.toggle("tt-faded", !box.dataset.flows.toLowerCase().includes(wanted));
-  for (const row of document.querySelectorAll("[data-flow]"))
-    row.hidden = !row.dataset.flow.toLowerCase().includes(wanted);
+  for (const one of document.querySelectorAll("[data-words]")) {
+    const away = !one.dataset.words.toLowerCase().includes(wanted);
+    if (one.tagName === "TR") one.hidden = away;
+    else one.classList.toggle("tt-faded", away);
+  }
 }
 
-function show(parts) {
-  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.operator : null;
-  for (const [id, text] of Object.entries(parts)) part(id).innerHTML = text;
-  if (focused) document.querySelector(`[data-operator="${CSS.escape(focused)}"]`)?.focus();
+function show(news) {
+  const focused = document.activeElement?.dataset?.piece;
+  for (const [id, text] of Object.entries(news.parts ?? {})) part(id).innerHTML = text;
+  for (const [name, text] of Object.entries(news.pieces ?? {})) piece(name).outerHTML = text;
+  if (focused && document.activeElement?.dataset?.piece !== focused) piece(focused)?.focus({ preventScroll: true });
+  document.title = part("heading").textContent;
   fade();
+}
+
+function piece(name) {
+  return document.querySelector(`[data-piece="${CSS.escape(name)}"]`);
 }
 
 function look() {
   source = new EventSource("page/events");
-  source.addEventListener("parts", (event) => {
+  source.addEventListener("news", (event) => {
     part("login").hidden = true;
     part("tools").hidden = part("view").hidden = false;
+    part("logout").hidden = !asks;
     part("live").textContent = "live";
     show(JSON.parse(event.data));
   });
+  source.addEventListener("over", () => {
+    source.close();
+    part("live").textContent = "over: these are its last figures";
+  });
   source.onerror = () => {
     part("live").textContent = "not connected";
-    if (source.readyState === EventSource.CLOSED) leave();
+    if (source.readyState === EventSource.CLOSED && asks) leave();
   };
 }
 
@@ -35,6 +48,24 @@ function leave() {
   if (source) source.close();
   part("login").hidden = false;
   part("tools").hidden = part("view").hidden = true;
+}
+
+// The arrow keys go from a box to the nearest one in their direction.
+function step(event) {
+  const here = event.target.closest?.("#graph [data-piece]");
+  const way = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
+  if (!here || !way) return;
+  event.preventDefault();
+  const place = (one) => ((r) => [r.x + r.width / 2, r.y + r.height / 2])(one.getBoundingClientRect());
+  const [x, y] = place(here);
+  let best = null, least = Infinity;
+  for (const one of document.querySelectorAll("#graph [data-piece]")) {
+    const [a, b] = place(one);
+    const along = (a - x) * way[0] + (b - y) * way[1];
+    const across = Math.abs((a - x) * way[1]) + Math.abs((b - y) * way[0]);
+    if (along > 1 && along + 3 * across < least) [best, least] = [one, along + 3 * across];
+  }
+  best?.focus();
 }
 
 part("login").addEventListener("submit", async (event) => {
@@ -50,4 +81,14 @@ part("logout").addEventListener("click", async () => {
   leave();
 });
 part("filter").addEventListener("input", fade);
+document.addEventListener("keydown", step);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && document.activeElement !== part("filter") && !part("view").hidden) {
+    event.preventDefault();
+    part("filter").focus();
+  } else if (event.key === "Escape" && document.activeElement === part("filter")) {
+    part("filter").value = "";
+    fade();
+  }
+});
 look();

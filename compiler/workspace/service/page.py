@@ -5,11 +5,8 @@ browser sees the page, and nothing else: it changes nothing, so no other site ca
 image of another place.
 """
 
-import json
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import attrs
@@ -19,28 +16,18 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
-from tracetypes.compiler.workspace.box_places import BoxPlaces
-from tracetypes.compiler.workspace.merged_graph import RULES, OperatorView, picture_of
+from tracetypes.compiler.plan.live_page import Column, Drawing, LivePage, Row, Shown, Table
+from tracetypes.compiler.workspace.merged_graph import OperatorView, box_of
 from tracetypes.compiler.workspace.service.accounts import Token
 from tracetypes.compiler.workspace.service.errors import Refused
+from tracetypes.compiler.workspace.service.page_files import HEADERS, html_of, script, style, updates
 from tracetypes.compiler.workspace.service.request_limits import Rates
 from tracetypes.compiler.workspace.service.service import Service
+from tracetypes.errors import counted
 
 __all__ = ["add_page"]
 
 COOKIE: Final = "tracetypes"
-
-EVENTS: Final = 1.0
-"""Seconds between two looks for what has changed."""
-
-HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-
 
 class LoginBody(BaseModel):
     """The token of whoever looks."""
@@ -48,23 +35,51 @@ class LoginBody(BaseModel):
     token: str = Field(max_length=300)
 
 
-class Picture:
-    """The graph as one owner sees it. It has places and numbers of its own: gaps in them would tell of flows of others."""
+class Viewer:
+    """What one owner sees. The boxes have places and numbers of their own: gaps in them would tell of flows of others."""
 
     def __init__(self) -> None:
-        self._places, self._numbers = BoxPlaces(), dict[str, str]()
+        self._drawing, self._numbers = Drawing(), dict[str, str]()
         self._lock = threading.Lock()
 
-    def of(self, operators: Sequence[OperatorView]) -> str:
-        """As SVG."""
+    def shown(self, operators: Sequence[OperatorView], flows: Sequence[Mapping[str, Any]], *, has_owner: bool) -> Shown:
+        """The page as HTML."""
         with self._lock:
             for one in operators:
                 self._numbers.setdefault(one.name, str(len(self._numbers)))
             number = self._numbers
-            views = [
-                attrs.evolve(one, name=number[one.name], inputs=tuple(number[each] for each in one.inputs)) for one in operators
+            boxes = [
+                attrs.evolve(box_of(one), name=number[one.name], inputs=tuple(number[each] for each in one.inputs))
+                for one in operators
             ]
-            return picture_of(views, self._places, has_style=False)
+            names = [f"{one['owner']}.{one['name']}" if has_owner else one["name"] for one in flows]
+            rows = tuple(_row(name, one) for name, one in zip(names, flows, strict=True))
+            heading = f"Workspace: {counted(len(flows), 'flow')}, {counted(len(operators), 'operator')}"
+            return self._drawing.of(
+                LivePage(heading=heading, boxes=tuple(boxes), tables=(Table(title="Flows", columns=_FLOWS, rows=rows),))
+            )
+
+
+_FLOWS: Final = (
+    Column("flow"),
+    Column("state"),
+    Column("operators", is_number=True, about="that it needs"),
+    Column("shared", is_number=True, about="operators that other flows need, too"),
+    Column("rows", is_number=True, about="that its sources have read since its submit"),
+    Column("late", is_number=True),
+    Column("rejected", is_number=True),
+    Column("processor", is_number=True, about="seconds, with its part of what it shares"),
+    Column("saved", is_number=True, about="processor seconds that it saves by sharing"),
+    Column("notes"),
+)
+
+
+def _row(name: str, one: Mapping[str, Any]) -> Row:
+    counts = (f"{one[what]:,}" for what in ("operators", "shared", "rows", "late", "rejects"))
+    seconds = (f"{one[what]:,.1f} s" for what in ("seconds", "saved"))
+    notes = " ".join(filter(None, [one["error"], *one["notes"]]))
+    cells = (name, one["state"], *counts, *seconds, notes)
+    return Row(name=name, cells=cells, words=name, is_failed=one["state"] in ("failed", "stopped"))
 
 
 class Page:
@@ -72,34 +87,17 @@ class Page:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._pictures: dict[str, Picture] = {}
+        self._viewers: dict[str, Viewer] = {}
 
-    def parts(self, token: Token) -> dict[str, str]:
-        """The graph as SVG, and the flows as a table."""
-        picture = self._pictures.setdefault("" if token.is_administrator else token.owner, Picture())
-        flows = self.service.flows(token)
-        return {"graph": picture.of(self.service.graph(token)), "flows": _table(flows, has_owner=token.is_administrator)}
-
-
-def _table(flows: list[dict[str, Any]], *, has_owner: bool) -> str:
-    rows = []
-    for one in flows:
-        name = f"{one['owner']}.{one['name']}" if has_owner else one["name"]
-        facts = [one["state"], *(f"{one[what]:,}" for what in ("operators", "shared", "rows", "late", "rejects"))]
-        facts += [f"{one['seconds']:,.1f} s", f"{one['saved']:,.1f} s"]
-        cells = "".join(f"<td>{escape(fact)}</td>" for fact in facts)
-        notes = " ".join(filter(None, [one["error"], *one["notes"]]))
-        rows.append(
-            f'<tr data-flow="{escape(name)}" class="{escape(one["state"])}"><th scope="row">{escape(name)}</th>{cells}'
-            f"<td>{escape(notes)}</td></tr>"
-        )
-    return "".join(rows)
+    def shown(self, token: Token) -> Shown:
+        """The graph and the flows that a token may see."""
+        viewer = self._viewers.setdefault("" if token.is_administrator else token.owner, Viewer())
+        return viewer.shown(self.service.graph(token), self.service.flows(token), has_owner=token.is_administrator)
 
 
 def add_page(app: FastAPI, service: Service, rates: Rates, *, is_secure: bool) -> None:
     """Add the page to the application of a service. ``is_secure``: whether the browser reaches it by TLS."""
     page, limits = Page(service), service.registry.limits
-    texts = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.js", "page.css")}
 
     def viewer(request: Request, text: Annotated[str, Cookie(alias=COOKIE, max_length=300)] = "") -> Token:
         """Who looks."""
@@ -111,19 +109,19 @@ def add_page(app: FastAPI, service: Service, rates: Rates, *, is_secure: bool) -
         rates.take(token.id, "requests", limits.requests)
         return token
 
-    Viewer = Annotated[Token, Depends(viewer)]
+    Who = Annotated[Token, Depends(viewer)]
 
     @app.get("/", include_in_schema=False)
     def whole() -> HTMLResponse:
-        return HTMLResponse(texts["page.html"], headers=HEADERS)
+        return HTMLResponse(html_of("workspace"), headers=HEADERS)
 
     @app.get("/page/page.js", include_in_schema=False)
-    def script() -> Response:
-        return Response(texts["page.js"], media_type="text/javascript", headers=HEADERS)
+    def page_script() -> Response:
+        return Response(script(), media_type="text/javascript", headers=HEADERS)
 
     @app.get("/page/page.css", include_in_schema=False)
-    def style() -> Response:
-        return Response(RULES + texts["page.css"], media_type="text/css", headers=HEADERS)
+    def page_style() -> Response:
+        return Response(style(), media_type="text/css", headers=HEADERS)
 
     @app.post("/page/session", status_code=204, include_in_schema=False)
     def login(request: Request, body: LoginBody) -> Response:
@@ -145,18 +143,11 @@ def add_page(app: FastAPI, service: Service, rates: Rates, *, is_secure: bool) -
         return answer
 
     @app.get("/page/events", include_in_schema=False)
-    async def events(token: Viewer, request: Request) -> EventSourceResponse:
-        async def changes() -> AsyncIterator[Mapping[str, str]]:
-            from anyio import sleep
+    async def events(token: Who, request: Request) -> EventSourceResponse:
+        async def is_over() -> bool:
+            return await request.is_disconnected() or service.accounts.token_of(request.cookies.get(COOKIE, "")) is None
 
-            last: dict[str, str] = {}
-            while not await request.is_disconnected():
-                if service.accounts.token_of(request.cookies.get(COOKIE, "")) is None:
-                    return
-                now = await run_in_threadpool(page.parts, token)
-                if new := {part: text for part, text in now.items() if last.get(part) != text}:
-                    yield {"event": "parts", "data": json.dumps(new)}
-                last = now
-                await sleep(EVENTS)
+        async def look() -> Shown:
+            return await run_in_threadpool(page.shown, token)
 
-        return EventSourceResponse(changes(), headers=HEADERS)
+        return EventSourceResponse(updates(look, is_over), headers=HEADERS)
