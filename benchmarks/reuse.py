@@ -3,6 +3,7 @@
     python -m benchmarks.reuse --count
     python -m benchmarks.reuse --decide [--operators N,N,...] [--decisions N]
     python -m benchmarks.reuse --attach [--joins N] [--rows N]
+    python -m benchmarks.reuse --http [--running N] [--changes N] [--pause S]
     python -m benchmarks.reuse --cpu [--workloads RIoT,OPMW] [--traces NAME,...] [--rates 10,1000,most] [--step-seconds S]
     python -m benchmarks.reuse --kills N [--walk-steps N]
     python -m benchmarks.reuse --idle
@@ -32,6 +33,11 @@ from a file to its answer, ``alone``, ``during`` the joins and ``after`` them. E
 second. A second line has the **break-even**: what a row costs who writes it into a channel and who reads it, in nanoseconds of
 processor time. Two flows that share a prefix pay for one write and two reads, two runs pay for the prefix twice. So sharing pays
 from ``pays_from_ns`` on.
+
+``--http``: how long a client of the service waits for a submit and for a removal of a flow of four tasks in JSON, one after the
+other, while N operators run; most of them are cheap ones, so they have few segments. ``spin_ms``: how long it takes by the clock,
+between the requests, to use a processor for 10 ms: 10 on a machine that nobody else uses. ``cpu_ms``: what the service and its
+worker use of a processor for a submit, its start included, and for a removal. Exits with 1 if a p99 is above 50 ms.
 
 ``--cpu``: the processor time that the paper's traces take. Flows come and go: all in random order, and two random walks, which
 begin with 15 flows (section 5.1 of the paper). The workspace runs in a process of its own, merged and with sharing off, both at
@@ -78,6 +84,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks._attach import attach
 from benchmarks._reuse_cpu import MOST, Pace, cpu
 from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, TypedFlow, counts, opmw, processes, riot
+from benchmarks._reuse_http import http
 from benchmarks._reuse_idle import idle
 from benchmarks._reuse_kills import kills
 from benchmarks._reuse_traces import TRACES
@@ -330,6 +337,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--attach", action="store_true")
     parser.add_argument("--joins", type=int, default=20)
     parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--http", action="store_true")
+    parser.add_argument("--running", type=int, default=10_000)
+    parser.add_argument("--changes", type=int, default=200)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--idle", action="store_true")
@@ -342,7 +353,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--walk-steps", type=int, default=100)
     parser.add_argument("--backlog", type=int, default=2_000)
     options = parser.parse_args(arguments)
-    parts = ("count", "decide", "attach", "cpu", "kills", "idle", "draw")
+    parts = ("count", "decide", "attach", "http", "cpu", "kills", "idle", "draw")
     if not any(getattr(options, part) for part in parts):
         parser.error(f"say one of {', '.join(f'--{part}' for part in parts)}")
     good = not options.count or count()
@@ -350,6 +361,10 @@ def main(arguments: list[str] | None = None) -> None:
         for line in attach(options.joins, options.rows):
             print(json.dumps({**line, "versions": VERSIONS}), flush=True)
             good &= line.get("added_p99_s", 0.0) <= line.get("asked_s", 0.0)
+    if options.http:
+        line = http(options.running, options.changes, options.pause)
+        print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+        good &= max(line["submit_ms"]["p99"], line["remove_ms"]["p99"]) <= line["asked_ms"] and not line["not_running"]
     if options.cpu:
         rates = [MOST if one == "most" else int(one) for one in options.rates.split(",")]
         paces = [Pace(rate, options.step_seconds, options.backlog) for rate in rates]

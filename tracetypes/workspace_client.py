@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -25,6 +26,9 @@ __all__ = ["DryRunReport", "FlowStatus", "NewToken", "OutputFiles", "RequestRefu
 
 ATTEMPTS: Final = 3
 """How often a request is sent if the service cannot be reached. Changes carry a key, so they are done once."""
+
+LOOK: Final = 0.1
+"""Seconds between two looks whether a flow has started."""
 
 
 class RequestRefused(TraceTypesError):
@@ -157,10 +161,20 @@ class WorkspaceClient:
         share: Literal["states", "exact"] = "states",
         backfill: bool = False,
     ) -> FlowStatus:
-        """Start a flow. ``flow``: a dataflow in JSON, or MODULE:NAME of one in an allowed package, with ``inputs`` and
-        ``outputs`` by source and sink. Other parameters are those of :meth:`tracetypes.workspace.Workspace.submit`."""
+        """Start a flow. The service answers as soon as it is written down. It is ``"starting"`` then, and starts whatever happens
+        (:meth:`wait_until_started`). ``flow``: a dataflow in JSON, or MODULE:NAME of one in an allowed package, with ``inputs``
+        and ``outputs`` by source and sink. Other parameters are those of :meth:`tracetypes.workspace.Workspace.submit`."""
         body = _body(flow, inputs, outputs, start, share, backfill)
         return FlowStatus(**self._ask("POST", "/v1/flows", body | {"name": name}, change=True))
+
+    def wait_until_started(self, name: str, seconds: float = 60) -> FlowStatus:
+        """A flow of the owner, as soon as it is not ``"starting"`` any more. Raises :class:`TimeoutError`."""
+        until = time.monotonic() + seconds
+        while (flow := self.flow(name)).state == "starting":
+            if time.monotonic() > until:
+                raise TimeoutError(f"flow {name!r} has not started in {seconds} seconds")
+            time.sleep(LOOK)
+        return flow
 
     def dry_run(
         self,

@@ -83,7 +83,8 @@ def _submit(arguments: argparse.Namespace, client: WorkspaceClient) -> None:
         options.pop("start")
         print(client.dry_run(arguments.name, _flow_of(arguments.flow), **options))
     else:
-        print(client.submit(arguments.name, _flow_of(arguments.flow), **options))
+        client.submit(arguments.name, _flow_of(arguments.flow), **options)
+        print(client.wait_until_started(arguments.name))
 
 
 def _replace(arguments: argparse.Namespace, client: WorkspaceClient) -> None:

@@ -149,7 +149,7 @@ def sources_of(module: str, root: Path) -> Sources:
     distributions = _distributions()
     for top in imported - {"tracetypes"} - set(sys.stdlib_module_names):
         for name in distributions.get(top, ()):
-            versions[name] = metadata.version(name)
+            versions[name] = _installed_version(name)
     return Sources(files=files, versions=versions)
 
 
@@ -190,6 +190,12 @@ def _imports(path: Path, changed: int, size: int) -> tuple[str, ...]:
 def _distributions() -> Mapping[str, Sequence[str]]:
     """The installed distributions by the modules that they have. To look for them takes a second."""
     return metadata.packages_distributions()
+
+
+@lru_cache(1024)
+def _installed_version(name: str) -> str:
+    """The version of a distribution. To read it takes a millisecond, and this process has imported it already."""
+    return metadata.version(name)
 
 
 def _version(name: str) -> str | None:

@@ -138,6 +138,15 @@ class WorkspaceDatabase:
             rows = [(name, json.loads(body)) for name, body in self._all("SELECT name, body FROM flows ORDER BY name")]
             return {name: Submission(code=body["code"], plain=body["plain"]) for name, body in rows}
 
+    def submission(self, name: str) -> Submission:
+        """What a user has submitted under a name. Raises :class:`KeyError` if there is no such flow."""
+        with self._lock, self._reading():
+            rows = self._all("SELECT body FROM flows WHERE name = ?", (name,))
+            if not rows:
+                raise KeyError(name)
+            body = json.loads(rows[0][0])
+            return Submission(code=body["code"], plain=body["plain"])
+
     def markers(self) -> dict[tuple[int, int, int], int]:
         """The marker behind which an operator reads one of its inputs: by its launch, its number and the place of the input."""
         with self._lock, self._reading():

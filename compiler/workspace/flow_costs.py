@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from tracetypes.compiler.backend.backend import Running
 from tracetypes.compiler.workspace.reconciler import Reconciler
+from tracetypes.compiler.workspace.running import Flow, Instance
 
 __all__ = ["Cost", "FlowCosts"]
 
@@ -32,14 +35,15 @@ class FlowCosts:
     _flows: dict[str, Cost] = attrs.field(init=False, factory=dict)
     _segments: dict[str, tuple[Running, float]] = attrs.field(init=False, factory=dict)
     """The last start of each segment, and what it had used at the last look."""
+    _known: dict[str, Flow] = attrs.field(init=False, factory=dict)
+    """The flows at the last look."""
+    _readers: dict[Instance, dict[str, None]] = attrs.field(init=False, factory=dict)
+    """The names of the flows that need each operator."""
 
     def look(self) -> None:
         """Divide what was used since the last look."""
         running = self.reconciler.running
-        readers: dict[object, list[str]] = {}
-        for flow in running.flows.values():
-            for instance in flow.needs:
-                readers.setdefault(instance, []).append(flow.name)
+        self._note(running.flows)
         hosted = {name: one for name, one in list(self.reconciler.host.segments.items()) if one.running is not None}
         for name, one in hosted.items():
             assert one.running is not None
@@ -47,7 +51,7 @@ class FlowCosts:
             last, before = self._segments.get(name, (one.running, 0.0))
             self._segments[name] = one.running, now
             used = now - before if last is one.running else now
-            names = readers.get(one.segment.root, [])
+            names = self._readers.get(one.segment.root, {}) if used else {}
             for flow_name in names:
                 cost = self._flows.get(flow_name, Cost())
                 self._flows[flow_name] = Cost(cost.share + used / len(names), cost.alone + used)
@@ -55,6 +59,20 @@ class FlowCosts:
             del self._segments[gone]
         for gone in self._flows.keys() - running.flows.keys():
             del self._flows[gone]
+
+    def _note(self, flows: Mapping[str, Flow]) -> None:
+        """Flows have come and gone. Each is looked at once, so a look takes no longer if many flows run."""
+        for name, before in [(name, one) for name, one in self._known.items() if flows.get(name) is not one]:
+            for instance in before.needs:
+                self._readers[instance].pop(name)
+                if not self._readers[instance]:
+                    del self._readers[instance]
+            del self._known[name]
+        for name, flow in flows.items():
+            if name not in self._known:
+                self._known[name] = flow
+                for instance in flow.needs:
+                    self._readers.setdefault(instance, {})[name] = None
 
     def of(self, name: str) -> Cost:
         """Of a flow, up to the last look."""

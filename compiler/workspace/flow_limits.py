@@ -53,6 +53,6 @@ class FlowLimits:
 
     def _stop(self, name: str, error: RunError) -> None:
         """Stop a flow for good. It is shown with its error until it is removed or submitted again."""
-        outputs = self.reconciler.database.submissions()[name].plain["outputs"]
+        outputs = self.reconciler.database.submission(name).plain["outputs"]
         self.stopped.add(name, outputs, error)
         self.reconciler.remove(name)

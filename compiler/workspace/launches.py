@@ -165,12 +165,13 @@ def _real(file: str) -> str:
 
 def _own_modules(names: Collection[str], code: Collection[str]) -> Iterator[tuple[str, Path]]:
     """Modules of the author, each with the folder that it is imported from. ``names``: of modules; ``code``: files."""
-    installed = [Path(one).resolve() for one in {*sys.path} if "site-packages" in one or "dist-packages" in one]
-    installed += [Path(os.__file__).resolve().parent, Path(__file__).resolve().parents[1]]
-    wanted = {os.path.realpath(one) for one in code}
+    installed = [Path(_real(one)) for one in {*sys.path} if "site-packages" in one or "dist-packages" in one]
+    installed += [Path(_real(os.__file__)).parent, Path(_real(__file__)).parents[1]]
+    wanted = {file for file in map(_real, code) if not any(Path(file).is_relative_to(folder) for folder in installed)}
+    named = [(one, sys.modules[one]) for one in names if one in sys.modules]
     found = {
         name: Path(_real(file))
-        for name, module in list(sys.modules.items())
+        for name, module in (list(sys.modules.items()) if wanted else named)  # there are thousands of modules
         if isinstance(file := getattr(module, "__file__", None), str)
         and (name in names or _real(file) in wanted)
         and name.partition(".")[0] != "tracetypes"

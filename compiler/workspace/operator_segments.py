@@ -80,10 +80,11 @@ def name_of(operator: Operator) -> str:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Launched:
-    """A dataflow as one launch has it. ``classes``: of the operators, by their number; ``cheap``: the numbers of those that are
-    computed again by each reader."""
+    """A dataflow as one launch has it. ``sinks``: their names by their number; ``classes``: of the operators, by their number;
+    ``cheap``: the numbers of those that are computed again by each reader."""
 
     checked: Checked
+    sinks: Mapping[int, str]
     classes: Mapping[int, Class]
     cheap: frozenset[int]
     parallelism: int

@@ -124,9 +124,9 @@ class Reconciler:
             self._begin(segment, is_over=sources_end and not segment.readings)
         self.host.remove_others()
 
-    def submit(self, submitted: Submitted) -> Decision:
-        """Start a flow. Returns the decision that was carried out. Raises :class:`UsageError` ``TT402``, and what a segment fails
-        of at its start; then nothing of the flow is left."""
+    def submit(self, submitted: Submitted, *, later: bool = False) -> Decision:
+        """Start a flow. Returns the decision that was carried out. ``later``: its segments start when the host opens them. Raises
+        :class:`UsageError` ``TT402``, and what a segment fails of at its start; then nothing of the flow is left."""
         name = submitted.launch.flow
         if name in self.running.flows:
             fix = "give another name, or replace or remove that flow"
@@ -134,10 +134,12 @@ class Reconciler:
         try:
             decision, segments = self._decide(submitted)
         finally:
-            for channel in self.host.channels.values():
+            for channel in list(self.host.channels.values()):
                 channel.leave(_NEW)
         for segment in segments:
-            self._begin(self._segment(self.running.operators[segment.root]))
+            self._begin(self._segment(self.running.operators[segment.root]), later=later)
+        if later:
+            return decision
         states = self.host.states()
         failed = [one.name for one in segments if states.get(one.name) is State.FAILED]
         if failed and (error := self.host.error(failed[0])) is not None:
@@ -323,9 +325,9 @@ class Reconciler:
         taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
         for name in sorted(taps - begins.keys()):
             channel = self.host.channel(name)
-            if channel.sender is None:
-                self._refuse_reader(name)
             channel.pin(_NEW, 0)
+            if channel.sender is None and not self.host.is_starting(name):  # one that starts has sent nothing
+                self._refuse_reader(name)
             _, sent = channel.sent
             begins[name] = channel.kept_from, sent.behind if start == "now" else channel.earliest[1]
         behind = max((begins[name][1] for name in taps), default=BEGINNING)
@@ -354,12 +356,12 @@ class Reconciler:
         """Two flows do not write one output, unless it is the same stream."""
         fresh = {one.instance for one in decision.start}
         (flow,) = decision.joins
-        writers = {
-            each.outputs[node.name]: each.flow
-            for number, (each, launched) in self._launched.items()
-            for node in launched.checked.graph.sinks
-            if any(one.launch == number and one.id == node.id for one in self.running.operators.values())
-        }
+        writers: dict[str, str] = {}
+        for each in self.running.flows.values():
+            for _, instance in each.sinks:
+                operator = self.running.operators[instance]
+                writer, launched = self._launched[operator.launch]
+                writers[writer.outputs[launched.sinks[operator.id]]] = writer.flow
         for id, instance in flow.sinks:
             sink = next(one for one in launch.checked.graph.sinks if one.id == id)
             address = launch.outputs[sink.name]
@@ -394,6 +396,7 @@ class Reconciler:
         classes: dict[int, Class] = {id: one.cls for one in classified(flow) for id in one.ids}
         launched = Launched(
             checked=launch.checked,
+            sinks={one.id: one.name for one in launch.checked.graph.sinks},
             classes=classes,
             cheap=launch.cheap,
             parallelism=launch.parallelism,
@@ -435,9 +438,9 @@ class Reconciler:
     def _channels(self, segment: OperatorSegment) -> list[str]:
         return [name_of(self.running.operators[tap]) for tap in segment.upstream]
 
-    def _begin(self, segment: OperatorSegment, *, is_over: bool = False) -> None:
+    def _begin(self, segment: OperatorSegment, *, is_over: bool = False, later: bool = False) -> None:
         launch, _ = self._launched[self.running.operators[segment.root].launch]
-        self.host.begin(segment, launch, self._channels(segment), is_over=is_over)
+        self.host.begin(segment, launch, self._channels(segment), is_over=is_over, later=later)
 
 
 def _flow(submitted: Submitted, launched: Launched) -> SubmittedFlow:

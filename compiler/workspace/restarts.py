@@ -2,6 +2,7 @@
 
 ::
 
+    starting  --is released-->  running
     running  --fails-->  failed  --after a delay-->  running
        |                   ^
        |                   | its own start fails, too
@@ -27,8 +28,10 @@ __all__ = ["Backoff", "RestartingSupervisor", "State"]
 
 
 class State(Enum):
-    """What a segment does. ``ENDING``: it was removed, and is not over yet."""
+    """What a segment does. ``STARTING``: it was kept for later, and is not released yet. ``ENDING``: it was removed, and is not
+    over yet."""
 
+    STARTING = "starting"
     RUNNING = "running"
     FAILED = "failed"
     HELD = "held"
@@ -74,15 +77,25 @@ class RestartingSupervisor:
         """Upstream first."""
         self._paused: set[str] = set()
 
-    def keep(self, name: str, start: Callable[[], Running], upstream: Collection[str] = ()) -> None:
+    def keep(
+        self, name: str, start: Callable[[], Running], upstream: Collection[str] = (), *, later: bool = False
+    ) -> None:
         """Let a segment run from now on. ``start``: opens and starts it, each time anew. ``upstream``: the segments that it reads
-        from, which are kept already. Raises :class:`ValueError` for a name that is kept, and for one upstream that is not."""
+        from, which are kept already. ``later``: it waits for :meth:`release`. Raises :class:`ValueError` for a name that is kept,
+        and for one upstream that is not."""
         if name in self._segments:
             raise ValueError(f"segment {name!r} is {self._segments[name].state.value} already")
         if missing := [one for one in upstream if one not in self._segments]:
             raise ValueError(f"segment {name!r} reads from {missing[0]!r}, which is not there")
-        self._segments[name] = _Segment(start, frozenset(upstream))
-        self._start_all()
+        self._segments[name] = _Segment(start, frozenset(upstream), State.STARTING if later else State.HELD)
+        if not later:
+            self._start_all()
+
+    def release(self, name: str) -> None:
+        """A segment that was kept for later may start, if it is still there."""
+        if (one := self._segments.get(name)) is not None and one.state is State.STARTING:
+            one.state = State.HELD
+            self._start_all()
 
     def remove(self, name: str, *, drain: bool = False) -> None:
         """Let a segment end: soon, or behind all open blocks. It is gone when it is over. One that has failed is gone at once.

@@ -63,6 +63,8 @@ class HostedSegment:
     """Directories that it has locked."""
     store: RunStore | None = None
     """Of its last start."""
+    opened: OpenSegment | Exception | None = None
+    """For its first start, if it was opened before: or what that failed of."""
 
 
 class Ended:
@@ -104,6 +106,8 @@ class SegmentHost:
         self._supervisor = RestartingSupervisor(control, backoff)
         self._leaving: set[str] = set()
         """Segments that are to be removed with all that they have written, as soon as they are over."""
+        self._opening: set[str] = set()
+        """Segments that a thread opens, which does not have the lock meanwhile."""
 
     # ------------------------------------------------------------------------------------------------- from outside
 
@@ -148,13 +152,60 @@ class SegmentHost:
         for name in channels:
             self.channel(name).leave(segment)
 
-    def begin(self, segment: OperatorSegment, launch: Launch, upstream: Iterable[str], *, is_over: bool = False) -> None:
+    def begin(
+        self,
+        segment: OperatorSegment,
+        launch: Launch,
+        upstream: Iterable[str],
+        *,
+        is_over: bool = False,
+        later: bool = False,
+    ) -> None:
         """Let a segment run. What it reads from is there already, and its channels are pinned for it. ``is_over``: it only keeps
-        what it has sent."""
+        what it has sent. ``later``: it starts at :meth:`open`."""
         hosted = HostedSegment(segment, launch, tuple(upstream), is_over)
+        if not later:
+            self.wait_for_outputs(hosted)
         with self.lock:
             self.segments[segment.name] = hosted
-            self._supervisor.keep(segment.name, partial(self._start, hosted), hosted.upstream)
+            self._supervisor.keep(segment.name, partial(self._start, hosted), hosted.upstream, later=later)
+
+    def open(self, name: str) -> None:
+        """Open a segment that begins later, and let it start. Other calls do not wait for that: to plan it and to write its
+        first files takes longer than all that is done under the lock."""
+        with self.lock:
+            hosted = self.segments.get(name)
+            if hosted is None or self._supervisor.states.get(name) is not State.STARTING:
+                return
+            self._opening.add(name)
+        try:
+            self.wait_for_outputs(hosted)
+            hosted.opened = self._opened(hosted)
+        except Exception as error:  # its start raises it
+            hosted.opened = error
+        with self.lock:
+            self._opening.discard(name)
+            if name in self._supervisor.states:
+                self._supervisor.release(name)
+                return
+        if isinstance(hosted.opened, OpenSegment):  # it was removed meanwhile: what is open is closed behind a run
+            running = self.backend.start(hosted.opened)
+            running.stop()
+            running.wait()
+        self.look()
+
+    def wait_for_outputs(self, hosted: HostedSegment) -> None:
+        """Wait until no segment that ends writes the outputs of one that is to start."""
+        while True:
+            with self.lock:
+                leaving = [one for name in self._leaving if (one := self.segments.get(name)) is not None]
+            if not any(set(_written(one)) & set(_written(hosted)) for one in leaving):
+                return
+            self.look(SHORT)
+
+    def is_starting(self, name: str) -> bool:
+        """Whether a segment begins later, and has not started yet."""
+        return self.states().get(name) is State.STARTING
 
     def end(self, name: str, *, drain: bool = False) -> None:
         """End a segment that nobody reads from, and remove what it has written into the workspace when it is over."""
@@ -190,7 +241,7 @@ class SegmentHost:
             self.control.news.wait(seconds)
         with self.lock:
             self._supervisor.look(0)
-            for name in [one for one in self._leaving if one not in self._supervisor.states]:
+            for name in [one for one in self._leaving if one not in self._supervisor.states and one not in self._opening]:
                 self._leaving.discard(name)
                 self._forget(name)
 
@@ -211,9 +262,8 @@ class SegmentHost:
             raise error
 
     def stop_all(self) -> None:
-        """Stop all segments; what they have written stays."""
+        """Stop all segments; what they have written stays, but for those that were ended before."""
         with self.lock:
-            self._leaving.clear()
             self._supervisor.stop_all()
 
     def pause(self, names: Collection[str] | None = None) -> None:
@@ -226,7 +276,7 @@ class SegmentHost:
     @property
     def _is_paused(self) -> bool:
         with self.lock:
-            return self._supervisor.is_paused
+            return self._supervisor.is_paused and not self._opening
 
     def go_on(self) -> None:
         """Start all segments that were paused, and are still there."""
@@ -237,7 +287,7 @@ class SegmentHost:
     def is_idle(self) -> bool:
         """Whether no segment is there any more."""
         with self.lock:
-            return not self._supervisor.states and not self._leaving
+            return not self._supervisor.states and not self._leaving and not self._opening
 
     def is_leaving(self, name: str) -> bool:
         """Whether a segment is still to be removed."""
@@ -286,7 +336,10 @@ class SegmentHost:
             shutil.rmtree(self.folder / folder / name, ignore_errors=True)
 
     def _start(self, hosted: HostedSegment) -> Running:
-        hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(self._opened(hosted))
+        opened, hosted.opened = hosted.opened, None
+        if isinstance(opened, Exception):
+            raise opened
+        hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(opened or self._opened(hosted))
         return hosted.running
 
     def _ended(self, hosted: HostedSegment) -> Running:
@@ -349,6 +402,12 @@ class SegmentHost:
             if place not in hosted.outputs:
                 hosted.outputs.append(place)
         return output
+
+
+def _written(hosted: HostedSegment) -> list[str]:
+    """The address that a segment writes, if it is a sink."""
+    sinks = hosted.segment.segment.checked.graph.sinks if not hosted.segment.sends else ()
+    return [address for one in sinks if (address := hosted.launch.outputs.get(one.name)) is not None and address != "noop:"]
 
 
 def _count(hosted: HostedSegment, batch: Batch) -> None:

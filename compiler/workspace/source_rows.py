@@ -59,26 +59,29 @@ class SourceRows:
     _delivered: dict[str, RowCounts] = attrs.field(init=False, factory=dict)
     """What each flow had when late and rejected rows were put into its outputs last."""
     _before: dict[str, Mapping[str, RowCounts]] = attrs.field(init=False, factory=dict)
-    """What segments had counted before the submit of each flow."""
+    """What its sources had counted before the submit of each flow."""
 
-    def by_segment(self) -> dict[str, RowCounts]:
-        """What each segment has counted so far."""
-        return {name: RowCounts.of(one.summary) for name, one in list(self.reconciler.host.segments.items())}
+    def by_source(self) -> dict[str, RowCounts]:
+        """What the segment of each source has counted so far."""
+        segments = list(self.reconciler.host.segments.items())
+        return {name: RowCounts.of(one.summary) for name, one in segments if not one.segment.readings}
 
     def submitted(self, name: str, before: Mapping[str, RowCounts]) -> None:
-        """A flow was submitted. ``before``: what segments had counted before that."""
-        self._before[name] = before
+        """A flow was submitted. ``before``: what sources had counted before that."""
+        sources = self.reconciler.database.submission(name).plain["aside"]
+        self._before[name] = {one: before[one] for one in sources if one in before}
         self._delivered.pop(name, None)
 
     def of(self, name: str) -> RowCounts:
         """What a flow has got."""
-        sources = self.reconciler.database.submissions()[name].plain["aside"]
-        now, before = self.by_segment(), self._before.get(name, {})
-        return RowCounts.total(now[one].since(before.get(one, RowCounts())) for one in sources if one in now)
+        sources = self.reconciler.database.submission(name).plain["aside"]
+        segments, before = self.reconciler.host.segments, self._before.get(name, {})
+        now = {one: RowCounts.of(hosted.summary) for one in sources if (hosted := segments.get(one)) is not None}
+        return RowCounts.total(count.since(before.get(one, RowCounts())) for one, count in now.items())
 
     def deliver(self, name: str) -> None:
         """Put the late and rejected rows of the sources of a flow into its outputs."""
-        submitted, rows = self.reconciler.database.submissions()[name].plain, self.of(name)
+        submitted, rows = self.reconciler.database.submission(name).plain, self.of(name)
         if self._delivered.get(name) == rows:
             return
         epochs = {
@@ -92,7 +95,7 @@ class SourceRows:
 
     def exceeded(self, name: str) -> RunError | None:
         """The error of a flow of which more rows are late or rejected than it allows (``TT217``)."""
-        plain, rows = self.reconciler.database.submissions()[name].plain, self.of(name)
+        plain, rows = self.reconciler.database.submission(name).plain, self.of(name)
         limits = Limits(plain.get("max_late"), plain.get("max_rejects"))
         try:
             limits.check(Summary(read=dict(rows.read), late=dict(rows.late), rejects=dict(rows.rejects)))

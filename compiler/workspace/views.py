@@ -26,9 +26,9 @@ __all__ = ["FlowView", "WorkspaceView", "bare_view", "operators_of", "time_text"
 class FlowView:
     """A flow of a workspace, as :meth:`Workspace.show` tells of it.
 
-    ``state``: ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has failed), ``"over"``,
-    ``"draining"`` (it has left, and its open blocks are being answered), or ``"stopped"`` (a channel kept too much for it, or too
-    many rows were late or rejected; it does not start again).
+    ``state``: ``"starting"``, ``"running"``, ``"failed"`` (it starts again by itself), ``"held"`` (what it reads from has
+    failed), ``"over"``, ``"draining"`` (it has left, and its open blocks are being answered), or ``"stopped"`` (a channel kept
+    too much for it, or too many rows were late or rejected; it does not start again).
     ``error``: of the segment that failed. ``operators``: how many it needs; ``shared``: how many of them other flows need too.
     ``begins``: the marker behind which it answers; None from the beginning of its inputs. ``brings``: operators that ran already
     and keep a state: what they have seen before ``begins`` is in the flow's answers. ``replaced``: if it has taken the place of
@@ -38,7 +38,7 @@ class FlowView:
     would cost more alone."""
 
     name: str
-    state: Literal["running", "failed", "held", "over", "draining", "stopped"]
+    state: Literal["starting", "running", "failed", "held", "over", "draining", "stopped"]
     error: str | None
     operators: int
     shared: int
@@ -132,10 +132,10 @@ def bare_view(name: str, state: Literal["draining", "stopped"], why: str | None 
 
 def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: FlowCosts) -> FlowView:
     """Of a flow that runs."""
-    flow, plain = reconciler.running.flows[name], reconciler.database.submissions()[name].plain
+    flow, plain = reconciler.running.flows[name], reconciler.database.submission(name).plain
     states, segments = reconciler.host.states(), reconciler.segments_of(name)
     all_states = [states[one].value for one in segments if one in states]
-    worst: Any = next((one for one in ("failed", "held", "running") if one in all_states), "over")
+    worst: Any = next((one for one in ("failed", "held", "starting", "running") if one in all_states), "over")
     errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
     rows = source_rows.of(name)
     notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
@@ -145,7 +145,7 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: F
     return FlowView(
         name=name,
         state=worst,
-        error=errors[0] if errors and worst != "running" else None,
+        error=errors[0] if errors and worst not in ("starting", "running") else None,
         operators=len(flow.needs),
         shared=sum(reconciler.running.counts[one] > 1 for one in flow.needs),
         begins=None if behind is None else time_of(behind),

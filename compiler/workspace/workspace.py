@@ -53,6 +53,7 @@ from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
 from tracetypes.compiler.workspace.replacements import Replacements
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits
 from tracetypes.compiler.workspace.segment_host import SHORT
+from tracetypes.compiler.workspace.segment_starts import SegmentStarts
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.compiler.workspace.views import FlowView, WorkspaceView, bare_view, operators_of, view_of
 from tracetypes.errors import UsageError
@@ -118,6 +119,8 @@ class Workspace:
             self._costs = FlowCosts(self._reconciler)
             self._drains = DrainCopies(self._reconciler, self.path, running, backend, locks, engine.fuses)
             self._drains.restore()
+            self.starts = SegmentStarts(self._reconciler.host)
+            """Of flows that were submitted without a wait."""
             self._thread = threading.Thread(target=self._tend, name="tracetypes workspace", daemon=True)
             self._thread.start()
             self._stack = stack.pop_all()
@@ -146,6 +149,7 @@ class Workspace:
         key_groups: int | None = None,
         max_late: int | float | None = None,
         max_rejects: int | None = None,
+        wait: bool = True,
     ) -> FlowView:
         """Start a flow. It runs until it is removed.
 
@@ -157,7 +161,9 @@ class Workspace:
         answers. ``backfill``: share nothing and read all inputs from their beginning, so that the flow answers as if it had
         always run. ``parallelism`` and ``key_groups``: of what starts; what runs keeps its own. ``max_late`` and ``max_rejects``:
         stop this flow, and no other one, after more late or rejected rows of its sources than this (``TT217``); a float is that
-        part of all rows. Rows count from the submit on, and anew when the workspace is opened again.
+        part of all rows. Rows count from the submit on, and anew when the workspace is opened again. ``wait``: until its segments
+        have started. Without, the call returns as soon as the flow is written down: it starts then, whatever happens, and is
+        ``"starting"`` until it has; what a segment fails of at its start is in :meth:`show`.
 
         Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for a name that is taken, an output that another flow writes,
         or a beginning that is gone; and what a segment fails of at its start. Then nothing of the flow is left.
@@ -166,6 +172,7 @@ class Workspace:
         if share not in ("states", "exact"):
             raise UsageError("TT402", f"share is {share!r}", fix="give 'states' or 'exact'")
         need_choice("backfill", backfill)
+        need_choice("wait", wait)
         need_limit("max_late", max_late, part=True)
         need_limit("max_rejects", max_rejects)
         launch = launch_of(
@@ -187,11 +194,13 @@ class Workspace:
             if self._drains.of(name) is not None:
                 raise UsageError("TT402", f"flow {name!r} is being drained", fix="wait for it, or give another name")
             self._costs.look()
-            before = self._rows.by_segment()
+            before = self._rows.by_source()
             submitted = Submitted(
                 launch=launch, start=begins, exact=share == "exact", alone=backfill, max_late=max_late, max_rejects=max_rejects
             )
-            self._reconciler.submit(submitted)
+            decision = self._reconciler.submit(submitted, later=not wait)
+            if not wait:
+                self.starts.add(name, [f"{one.launch}-{one.id}" for one in decision.start])
             self._rows.submitted(name, before)
             self._stopped.forget(name)
             return view_of(name, self._reconciler, self._rows, self._costs)
@@ -226,11 +235,14 @@ class Workspace:
             self._need_open()
             return dry_run(self._reconciler.running, launch, exact=share == "exact", is_visible=is_visible)
 
-    def remove(self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None) -> None:
+    def remove(
+        self, name: str, *, drain: bool = False, purge: bool = False, seconds: float | None = None, wait: bool = True
+    ) -> None:
         """Stop a flow, and what runs for it alone. Its outputs stay. ``drain``: what is in its inputs is answered first, and its
         open blocks are, as if its inputs ended here. What it shares goes on for the others; a copy of it answers for this flow.
-        ``purge``: its output directories are deleted. ``seconds``: for the drain. Raises :class:`UsageError` ``TT402`` if there
-        is no such flow, and :class:`TimeoutError`."""
+        ``purge``: its output directories are deleted. ``seconds``: for the drain. ``wait``: until its segments are over; without,
+        the call returns as soon as it is written down that they end, unless it drains or purges. Raises :class:`UsageError`
+        ``TT402`` if there is no such flow, and :class:`TimeoutError`."""
         with self._lock:
             self._need_open()
             if name in self._stopped.outputs:
@@ -254,14 +266,15 @@ class Workspace:
             self._reconciler.need(name)
             self._costs.look()
             self._rows.deliver(name)
-            outputs = self._reconciler.database.submissions()[name].plain["outputs"]
+            outputs = self._reconciler.database.submission(name).plain["outputs"]
             copy: DrainCopy | None = None
             if drain and self._reconciler.shares_open_blocks(name):
                 copy, decision = self._drains.begin(name)
             else:
                 decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
             names = [f"{one.launch}-{one.id}" for one in decision.stop]
-        self._until_gone(names)
+        if wait or drain or purge:
+            self._until_gone(names)
         if copy is not None:
             copy.wait(seconds)
         if purge:
@@ -395,6 +408,7 @@ class Workspace:
             self._drains.stop()
         while not self._reconciler.host.is_idle:
             self._reconciler.host.look(SHORT)
+        self.starts.close()
         self._control.news.ring()
         self._thread.join()
         self._stack.close()

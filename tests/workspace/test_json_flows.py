@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.pages import ROOT, blocks
-from tracetypes import Item, check, interpret_rows, json_lines
+from tracetypes import Item, interpret_rows, json_lines
+from tracetypes.compiler.backend.compilation import check_once
 from tracetypes.compiler.workspace.service.flow_problems import FlowRefused
 from tracetypes.compiler.workspace.service.json_flows import dataflow_of
 from tracetypes.compiler.workspace.service.registry import Registry, read_registry
@@ -111,7 +112,7 @@ def answer(registry: Registry, plain: Any) -> list[tuple[Any, Any]]:
     click = sys.modules["json_shop"].Click if "json_shop" in sys.modules else __import__("json_shop").Click
     found = dataflow_of("flow", plain, registry, "ann")
     rows = [click("ann", 10, 5), click("ann", 70, 7)]
-    traces, _ = interpret_rows(check(found.flow), {"clicks": rows})
+    traces, _ = interpret_rows(check_once(found.flow), {"clicks": rows})
     return sorted((one.key, one.value) for one in traces["out"] if isinstance(one, Item))
 
 

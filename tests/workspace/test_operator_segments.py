@@ -36,6 +36,7 @@ def segments_of(checked: Checked, parallelism: int, key_groups: int, behind: int
     flow = submission("f", checked, {node.id: f"n{node.id}" for node in checked.graph.nodes}, copies=cheap)
     launched = Launched(
         checked=checked,
+        sinks={one.id: one.name for one in checked.graph.sinks},
         classes={id: one.cls for one in classified(flow) for id in one.ids},
         cheap=cheap,
         parallelism=parallelism,

@@ -11,7 +11,7 @@ from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.workspace.restarts import Backoff, RestartingSupervisor, State
 
-RUNNING, FAILED, HELD, ENDING, OVER = State
+STARTING, RUNNING, FAILED, HELD, ENDING, OVER = State
 
 
 class Crash(Exception):
@@ -113,6 +113,19 @@ def test_it_starts_later_and_later_and_a_long_run_is_forgiven(workspace: Workspa
     workspace.segments["a"].fails()
     workspace.look()
     assert workspace.look(1.1)["a"] is RUNNING
+
+
+def test_what_is_kept_for_later_waits_for_its_release(workspace: Workspace) -> None:
+    workspace.kept.keep("a", lambda: workspace.segments.setdefault("a", Fake()), later=True)
+    workspace.keep("b", "a")
+    assert workspace.look(10) == {"a": STARTING, "b": HELD}
+    workspace.kept.release("a")
+    assert workspace.look() == {"a": RUNNING, "b": RUNNING}
+    workspace.segments["a"].fails()
+    assert workspace.look()["a"] is FAILED
+    workspace.kept.release("a")  # it was released before
+    workspace.kept.release("of nobody")
+    assert workspace.look() == {"a": FAILED, "b": HELD}
 
 
 def test_a_start_that_fails_is_a_failure(workspace: Workspace) -> None:

@@ -71,12 +71,14 @@ class Steps:
         flow: dict[str, Any] = {"size": self.drawn.choice((300, 600)), "least": self.drawn.choice((0, 0, 5))}
         flow["changes"] = self.drawn.random() < 0.5
         how = self.drawn.choice(({}, {}, {"share": "exact"}, {"start": "earliest"}, {"backfill": True}))
-        self.steps.append({"do": "submit", "name": name, "flow": flow, "how": how})
+        whole = {**how, "wait": self.drawn.random() < 0.5}
+        self.steps.append({"do": "submit", "name": name, "flow": flow, "how": whole})
         self.there.append(name)
 
     def remove(self) -> None:
         name = self.there.pop(self.drawn.randrange(len(self.there)))
-        self.steps.append({"do": "remove", "name": name, "drain": self.drawn.random() < 0.5})
+        how = {"drain": self.drawn.random() < 0.5, "wait": self.drawn.random() < 0.5}
+        self.steps.append({"do": "remove", "name": name, **how})
 
     def wait(self) -> None:
         self.steps.append({"do": "wait"})

@@ -29,6 +29,7 @@ from tracetypes.compiler.workspace.code_copies import Sources
 from tracetypes.compiler.workspace.drain_copies import DrainCopies
 from tracetypes.compiler.workspace.launches import sources_of_launch
 from tracetypes.compiler.workspace.reconciler import Reconciler
+from tracetypes.compiler.workspace.segment_host import SegmentHost
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.gates import sequence
 from tracetypes.stdlib import aggregate, filter, map_values, sum, tumbling
@@ -228,6 +229,80 @@ def test_nothing_is_left_of_flows_that_are_removed(shop: Shop, open_workspace: C
     assert {one for one in files_of(shop.home / "workspace") if not one.startswith("workspace.db")} == set()
     assert not (shop.home / "ann").exists()
     assert (shop.home / "bob").exists()
+
+
+def test_a_flow_that_is_accepted_starts_behind_the_answer(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may share what has not started yet, and flows may go before they have started."""
+    workspace, may_open = open_workspace(), threading.Event()
+    opened = SegmentHost._opened
+
+    def slow(host: SegmentHost, hosted: Any) -> Any:
+        assert may_open.wait(60)
+        return opened(host, hosted)
+
+    monkeypatch.setattr(SegmentHost, "_opened", slow)
+    started = list[str | None]()
+    workspace.starts.watch = started.append
+    shop.submit(workspace, "ann", wait=False)
+    assert shop.submit(workspace, "bob", totals("bob", changes=True), wait=False) == 0
+    shop.submit(workspace, "carl", totals("carl", size=120), wait=False)
+    workspace.remove("carl", wait=False)
+    view = workspace.show()
+    assert [(one.name, one.state) for one in view.flows] == [("ann", "starting"), ("bob", "starting")]
+    assert view["ann"].shared == view["ann"].operators - 1
+    may_open.set()
+    workspace.wait()
+    assert {one.state for one in workspace.show().flows} == {"running"}
+    assert started[:2] == ["ann", None]
+    shop.come(600)
+    workspace.remove("bob", drain=True)
+    workspace.remove("ann", drain=True)
+    assert shop.rows("ann") == answer(shop.clicks)
+    assert shop.rows("bob") == answer(shop.clicks, changes=True)
+    assert {one for one in files_of(shop.home / "workspace") if not one.startswith("workspace.db")} == set()
+
+
+def test_an_output_has_one_writer_at_a_time(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    """A flow that is removed without a wait may still write when the next one of its name is accepted."""
+    workspace = open_workspace()
+    shop.submit(workspace, "ann")
+    host = workspace._reconciler.host
+    for wait in (False, True, False):
+        workspace.wait()
+        sink = workspace._reconciler.segments_of("ann")[-1]
+        writer = host.segments[sink].running
+        assert writer is not None
+        workspace.remove("ann", wait=False)
+        shop.submit(workspace, "ann", backfill=True, wait=wait)
+        if not wait:
+            workspace.wait()
+        assert writer.wait(0)
+        assert not host.is_leaving(sink)
+
+
+def test_what_an_accepted_flow_fails_of_is_shown(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, opened = open_workspace(), SegmentHost._opened
+
+    def broken(host: SegmentHost, hosted: Any) -> Any:
+        if not hosted.segment.sends and hosted.launch.flow == "ann":
+            raise RunError("TT209", "it cannot be written", fix="")
+        return opened(host, hosted)
+
+    monkeypatch.setattr(SegmentHost, "_opened", broken)
+    shop.submit(workspace, "ann", wait=False)
+    shop.submit(workspace, "bob", wait=False)
+    with pytest.raises(RunError, match="TT209"):
+        workspace.wait("ann", 60)
+    view = workspace.show()
+    assert view["ann"].state == "failed"
+    assert "TT209" in (view["ann"].error or "")
+    workspace.wait("bob")
+    workspace.remove("ann", wait=False)
+    assert [one.name for one in workspace.show().flows] == ["bob"]
 
 
 def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:

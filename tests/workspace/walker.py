@@ -37,6 +37,7 @@ POINTS: tuple[tuple[type[Any], str], ...] = (
     (Launches, "forget_others"),
     (SegmentHost, "pin"),
     (SegmentHost, "begin"),
+    (SegmentHost, "open"),
     (SegmentHost, "end"),
     (SegmentHost, "drain"),
     (SegmentHost, "_forget"),
@@ -121,7 +122,7 @@ class Walk:
                 name = step["name"]
                 note["clicks"] = len(self.clicks)
                 if name in there:
-                    workspace.remove(name, drain=step["drain"], seconds=120)
+                    workspace.remove(name, drain=step["drain"], seconds=120, wait=step.get("wait", True))
             case _:
                 workspace.wait(seconds=120)
         with open(self.log, "a") as file:

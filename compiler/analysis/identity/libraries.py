@@ -7,7 +7,7 @@ import site
 import sys
 import sysconfig
 import types
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ def _real(folders: set[str]) -> tuple[str, ...]:
     return tuple(sorted({form + os.sep for one in folders for form in (one, os.path.realpath(one))}))
 
 
+@lru_cache(16_384)
 def is_library_file(file: str) -> bool:
     """Whether a file of code belongs to Python or to an installed package."""
     standard, packages = _folders()

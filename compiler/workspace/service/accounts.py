@@ -12,7 +12,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -98,6 +99,18 @@ class Accounts:
         with self._lock:
             self._connection.close()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """A context whose changes are one transaction, so that the disk is waited for once. Other threads wait meanwhile."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
     # --------------------------------------------------------------------------------------------------- tokens
 
     def make_token(self, owner: str, role: Role, days: float) -> tuple[str, Token]:
@@ -158,6 +171,10 @@ class Accounts:
     def flow(self, owner: str, name: str) -> Flow | None:
         """One flow."""
         return next(iter(self.flows(owner, name)), None)
+
+    def names(self) -> set[tuple[str, str]]:
+        """The owners and names of all flows."""
+        return set(self._all("SELECT owner, name FROM flows"))
 
     def count(self, owner: str) -> int:
         """How many flows an owner has."""

@@ -26,7 +26,7 @@ from typing import Any, Final, get_type_hints
 import attrs
 
 from tracetypes.calls import like
-from tracetypes.check import edge_of, violations
+from tracetypes.check import Checked, check, edge_of
 from tracetypes.compiler.workspace.service.allowed_functions import (
     is_factory,
     parameters_of,
@@ -37,7 +37,7 @@ from tracetypes.compiler.workspace.service.field_functions import COMPARISONS, f
 from tracetypes.compiler.workspace.service.flow_problems import FlowProblem, FlowRefused
 from tracetypes.compiler.workspace.service.registry import Input, Registry, is_name
 from tracetypes.edges import U
-from tracetypes.errors import CodedError, Location, counted
+from tracetypes.errors import CheckFailed, CodedError, Location, counted
 from tracetypes.formats import Format, csv, json_lines, parquet
 from tracetypes.graph import Dataflow, Stream, merge
 from tracetypes.markers import every
@@ -57,9 +57,10 @@ PLAIN: Final[Mapping[str, tuple[type[Any], ...]]] = {
 
 @attrs.frozen(eq=False, kw_only=True)
 class JsonFlow:
-    """A dataflow that JSON describes. ``inputs``: addresses by source; ``outputs``: places below the owner's folder by sink."""
+    """A dataflow that JSON describes, which is checked, or one of an owner's package. ``inputs``: addresses by source;
+    ``outputs``: places below the owner's folder by sink."""
 
-    flow: Dataflow
+    flow: Dataflow | Checked
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 
@@ -104,12 +105,16 @@ class _Builder:
             streams[id] = self._task(tasks[id], [streams[one] for one in parents[id]])
             for at in range(first, len(self.flow._nodes)):  # so the checker names the task, and no line of the service
                 self.flow._nodes[at] = attrs.evolve(self.flow._nodes[at], where=Location(id, 0))
+        checked: Dataflow | Checked = self.flow
         if not self.problems:
-            for one in violations(self.flow):
-                self._refuse(one.code, one.where.file, one.found, one.fix, one.expected)
+            try:
+                checked = check(self.flow)
+            except CheckFailed as error:
+                for one in error.violations:
+                    self._refuse(one.code, one.where.file, one.found, one.fix, one.expected)
         if self.problems:
             raise FlowRefused(self.problems)
-        return JsonFlow(flow=self.flow, inputs=self.inputs, outputs=self.outputs)
+        return JsonFlow(flow=checked, inputs=self.inputs, outputs=self.outputs)
 
     # ---------------------------------------------------------------------------------------------------- form
 

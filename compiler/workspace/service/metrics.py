@@ -17,7 +17,7 @@ GAUGES: Final = {
     "saved": "Processor seconds that it would cost more alone.",
 }
 
-STATES: Final = ("running", "failed", "held", "over", "draining", "stopped", "pending", "unknown")
+STATES: Final = ("starting", "running", "failed", "held", "over", "draining", "stopped", "pending", "unknown")
 
 
 def metrics_text(flows: Iterable[Mapping[str, Any]], workers: Mapping[str, bool]) -> str:

@@ -105,7 +105,7 @@ class FlowAnswer(Answer):
     owner: str
     name: str
     kind: Literal["json", "python"]
-    state: Literal["pending", "running", "failed", "held", "over", "draining", "stopped", "unknown"]
+    state: Literal["pending", "starting", "running", "failed", "held", "over", "draining", "stopped", "unknown"]
     error: str | None
     operators: int
     shared: int

@@ -105,12 +105,14 @@ def _first_token(service: object, folder: Path, say: Callable[[str], None]) -> N
 
 def _listening(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # With the protocol named, asyncio sends each answer at once; else its second part waits 40 ms for the client's ACK.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
         listening.listen(100)  # so that clients wait who come early
     except (OSError, OverflowError) as error:
+        listening.close()
         fix = "give another --host or --port; port 0 takes one that is free"
         raise UsageError("TT402", f"cannot listen at {address.host}:{address.port}: {error}", fix=fix) from error
     return listening

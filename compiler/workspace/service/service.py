@@ -27,6 +27,20 @@ MOST_AT_ONCE: Final = 8
 """Changes of one owner at a time: each holds a thread until it is done."""
 
 
+_FLOW: Final = re.compile(r"(?<![\w.-])([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)(\.\d+)?(?![\w-])")
+"""What may be the OWNER.NAME of a flow."""
+
+
+@attrs.frozen(eq=False)
+class _Steps:
+    """How a change is done. ``note``: before, in one transaction with the idempotency key; it gets whether the request has come
+    before. ``do``: in a worker. ``end``: writes that it is done, and returns the answer."""
+
+    note: Callable[[bool], None]
+    do: Callable[[bool], Mapping[str, Any]]
+    end: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
 class Service:
     """A workspace with its owners. Threads share it. ``folder``: with the registry, and all that the service keeps."""
 
@@ -46,17 +60,33 @@ class Service:
     # -------------------------------------------------------------------------------------------------- changes
 
     def submit(self, token: Token, name: str, request: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-        """Start a flow of the token's owner."""
-        return self._change(token, "submit", name, request, key, lambda again: self._submit(token, name, request, again))
+        """Accept a flow of the token's owner. It is written down, and starts behind the answer."""
+        digest = _digest(request)
+        steps = _Steps(
+            lambda again: self._note(token, name, request, digest, again),
+            lambda again: self._submit(token, name, request),
+            lambda answer: self._submitted(token, name, request, digest, answer),
+        )
+        return self._change(token, "submit", name, request, key, steps)
 
     def replace(self, token: Token, name: str, request: Mapping[str, Any], seconds: float, key: str | None) -> dict[str, Any]:
         """Let another flow take the place of one."""
-        whole = {**request, "seconds": seconds}
-        return self._change(token, "replace", name, whole, key, lambda again: self._replace(token, name, request, seconds, again))
+        digest = _digest(request)
+        steps = _Steps(
+            lambda again: None,
+            lambda again: self._replace(token, name, request, seconds, again),
+            lambda answer: self._submitted(token, name, request, digest, answer),
+        )
+        return self._change(token, "replace", name, {**request, "seconds": seconds}, key, steps)
 
     def remove(self, token: Token, name: str, options: Mapping[str, Any], key: str | None) -> dict[str, Any]:
         """Stop a flow."""
-        return self._change(token, "remove", name, options, key, lambda again: self._remove(token, name, options, again))
+        steps = _Steps(
+            lambda again: None,
+            lambda again: self._remove(token, name, options, again),
+            lambda answer: self._removed(token, name),
+        )
+        return self._change(token, "remove", name, options, key, steps)
 
     def dry_run(self, token: Token, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """What a submit would start, and share with flows of the owner and of those who let others see that."""
@@ -72,48 +102,64 @@ class Service:
         shared = [{**one, "flows": [flow.removeprefix(own) for flow in one["flows"]]} for one in answer["shared"]]
         return {**answer, "shared": shared}
 
-    def _submit(self, token: Token, name: str, request: Mapping[str, Any], again: bool) -> dict[str, Any]:
-        digest, there = _digest(request), self.accounts.flow(token.owner, name)
+    def _note(self, token: Token, name: str, request: Mapping[str, Any], digest: str, again: bool) -> None:
+        """Write that a flow is being submitted."""
+        there = self.accounts.flow(token.owner, name)
         if there is not None and there.state != "stopped":
             if again and there.digest == digest and there.state == "running":
-                return self.show(token, token.owner, name)
+                return
             raise Refused(409, "TT402", f"there is a flow {name!r} already", "give another name, or replace or remove that flow")
         if self.accounts.count(token.owner) >= self.registry.limits.flows:
             raise Refused(429, "TT416", f"an owner has at most {self.registry.limits.flows} flows", "remove some")
         worker = self._worker_for(token, request)
         self.accounts.forget_flow(token.owner, name)
         self.accounts.add_flow(token.owner, name, worker, request, digest)
+
+    def _submit(self, token: Token, name: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        flow = self._need(token.owner, name)
+        if flow.state == "running":
+            return self.show(token, token.owner, name)
         try:
             arguments: dict[str, Any] = {"owner": token.owner, "name": name, "request": request}
-            answer = self.workers.of(worker).call("submit", f"{token.owner}.{name}", **arguments)
+            return self.workers.of(flow.worker).call("submit", f"{token.owner}.{name}", **arguments)
         except BaseException:
             self.accounts.forget_flow(token.owner, name)
             raise
+
+    def _submitted(
+        self, token: Token, name: str, request: Mapping[str, Any], digest: str, answer: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The view of a flow. ``answer``: of the worker that has accepted it, or the view if it was so before."""
+        if "places" not in answer:
+            return dict(answer)
         self.accounts.started(token.owner, name, request, digest, answer["places"])
         return self._view(token, self._need(token.owner, name), answer)
 
     def _replace(
         self, token: Token, name: str, request: Mapping[str, Any], seconds: float, again: bool
-    ) -> dict[str, Any]:
-        there, digest, worker = self._need(token.owner, name), _digest(request), self._worker_for(token, request)
-        if again and there.digest == digest:
+    ) -> Mapping[str, Any]:
+        there, worker = self._need(token.owner, name), self._worker_for(token, request)
+        if again and there.digest == _digest(request):
             return self.show(token, token.owner, name)
         if there.worker != worker:
             fix = "submit it under another name, and remove the old one"
             raise Refused(422, "TT422", "a dataflow in JSON and one in Python run in different processes", fix)
         arguments: dict[str, Any] = {"owner": token.owner, "name": name, "request": request, "seconds": seconds}
         # The new flow has the old one's name and a number behind it until it takes over.
-        answer = self.workers.of(worker).call("replace", f"{token.owner}.{name}.", seconds, **arguments)
-        self.accounts.started(token.owner, name, request, digest, answer["places"])
-        return self._view(token, self._need(token.owner, name), answer)
+        return self.workers.of(worker).call("replace", f"{token.owner}.{name}.", seconds, **arguments)
 
-    def _remove(self, token: Token, name: str, options: Mapping[str, Any], again: bool) -> dict[str, Any]:
+    def _remove(self, token: Token, name: str, options: Mapping[str, Any], again: bool) -> Mapping[str, Any]:
         there = self.accounts.flow(token.owner, name)
         if there is None and again:
-            return {"removed": name}
+            return {}
         there = self._need(token.owner, name)
-        if there.state != "stopped":
-            self.workers.of(there.worker).call("remove", None, options["seconds"], owner=token.owner, name=name, **options)
+        if there.state == "stopped":
+            return {}
+        return self.workers.of(there.worker).call(
+            "remove", None, options["seconds"], owner=token.owner, name=name, **options
+        )
+
+    def _removed(self, token: Token, name: str) -> dict[str, Any]:
         self.accounts.forget_flow(token.owner, name)
         return {"removed": name}
 
@@ -222,9 +268,9 @@ class Service:
         name: str,
         request: Mapping[str, Any],
         key: str | None,
-        do: Callable[[bool], dict[str, Any]],
+        steps: _Steps,
     ) -> dict[str, Any]:
-        """A change: once for each idempotency key, and written to the audit log. ``do`` gets whether it has been tried before."""
+        """A change: once for each idempotency key, and written to the audit log."""
         self._need_role(token, "owner")
         if not is_name(name):
             raise Refused(422, "TT402", f"the name of a flow is {name!r}", "give letters, digits, '-' and '_'")
@@ -238,13 +284,19 @@ class Service:
             self._running_keys.add(mark)
         try:
             again, answer = False, None
-            if key is not None:
-                again, answer = self.accounts.answer_to(token.owner, key, _digest({"action": action, "name": name, **request}))
-            if answer is None:
-                answer = do(again)
-                self.accounts.log(token, action, name, "done")
+            digest = _digest({"action": action, "name": name, **request})
+            with self.accounts.together():
                 if key is not None:
-                    self.accounts.answered(token.owner, key, answer)
+                    again, answer = self.accounts.answer_to(token.owner, key, digest)
+                if answer is None:
+                    steps.note(again)
+            if answer is None:
+                done = steps.do(again)
+                with self.accounts.together():
+                    answer = steps.end(done)
+                    self.accounts.log(token, action, name, "done")
+                    if key is not None:
+                        self.accounts.answered(token.owner, key, answer)
             return answer
         except Exception as error:
             refused = self._refused(token, error)
@@ -316,9 +368,15 @@ class Service:
 
     def _clean(self, owner: str, text: str) -> str:
         """A text without names of others and without folders of this machine."""
-        for one in self.accounts.flows():
-            instead = f"{one.name}" if one.owner == owner else "another flow"
-            text = re.sub(rf"(?<![\w.-]){re.escape(f'{one.owner}.{one.name}')}(\.\d+)?(?![\w-])", instead, text)
+        names = self.accounts.names() if "." in text else ()
+
+        def instead(found: re.Match[str]) -> str:
+            whose, _, name = found.group(1).partition(".")
+            if (whose, name) not in names:
+                return found.group(0)
+            return name if whose == owner else "another flow"
+
+        text = _FLOW.sub(instead, text)
         roots = [self.registry.owner(owner).outputs, *(each.outputs for each in self.registry.owners.values())]
         for root in sorted({str(one) for one in roots} | {str(self.registry.folder)}, key=len, reverse=True):
             text = text.replace(f"{root}/", "").replace(root, ".")

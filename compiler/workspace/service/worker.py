@@ -33,6 +33,10 @@ PATIENCE: Final = 20.0
 THREADS: Final = 16
 """Calls at once. Those that wait for a drain take one each."""
 
+SWITCH: Final = 0.0005
+"""Seconds until a thread that has Python's lock lets another one have it. A submit asks for it again after each write, while
+others plan what was submitted before: Python's 5 ms each time would be most of what it takes."""
+
 
 def main() -> None:
     """Serve the socket that is given as a file descriptor."""
@@ -41,6 +45,7 @@ def main() -> None:
         registry = read_registry(Path(about["registry"]))
         about["registry"] = registry.of_owner(about["owner"]) if about["owner"] else registry
         _confine(about)
+        sys.setswitchinterval(SWITCH)
         # Only now: threads that exist already are not restricted.
         from tracetypes.compiler.workspace.service.worker_calls import WorkerCalls
 
@@ -51,7 +56,7 @@ def main() -> None:
                 channel.sendall(json.dumps(answer).encode() + b"\n")
 
         try:
-            calls = _opened(lambda: WorkerCalls(about))
+            calls = _opened(lambda: WorkerCalls(about, lambda flow: say({"id": 0, "starts": flow})))
         except Exception as error:  # the service says it
             say({"id": 0, "error": plain_error(error)})
             return

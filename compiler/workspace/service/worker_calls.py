@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,17 @@ __all__ = ["WorkerCalls"]
 
 
 class WorkerCalls:
-    """The calls that a worker takes. Flows have names OWNER.NAME in its workspace."""
+    """The calls that a worker takes. Flows have names OWNER.NAME in its workspace. ``watch``: called with the flow whose segments
+    are about to start, and with None when they have."""
 
-    def __init__(self, about: Mapping[str, Any]) -> None:
+    def __init__(self, about: Mapping[str, Any], watch: Callable[[str | None], None] = lambda flow: None) -> None:
         self.registry: Registry = about["registry"]
         folder = Path(about["workspace"])
         if about["without"]:
             _leave_out(folder / "workspace.db", about["backend"], about["without"])
         self.long_calls = LongCalls(self.registry.limits.seconds)
         self.workspace = Workspace(folder, backend=about["backend"])
+        self.workspace.starts.watch = watch
 
     def close(self) -> None:
         """Stop all segments."""
@@ -57,18 +59,20 @@ class WorkerCalls:
         return {"operators": [attrs.asdict(one) for one in self.workspace.show().graph]}
 
     def submit(self, owner: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Start a flow."""
-        found = self._flow(owner, name, request)
-        need_room(self.registry, self.workspace, found)
-        view = self.workspace.submit(
-            f"{owner}.{name}",
-            found.flow,
-            found.inputs,
-            self._places(owner, found),
-            start=_start(request["start"]),
-            share=request["share"],
-            backfill=request["backfill"],
-        )
+        """Accept a flow. It starts behind the answer."""
+        with self.workspace.starts.accepting():
+            found = self._flow(owner, name, request)
+            need_room(self.registry, self.workspace, found)
+            view = self.workspace.submit(
+                f"{owner}.{name}",
+                found.flow,
+                found.inputs,
+                self._places(owner, found),
+                start=_start(request["start"]),
+                share=request["share"],
+                backfill=request["backfill"],
+                wait=False,
+            )
         return _plain(view) | {"places": dict(found.outputs)}
 
     def dry_run(self, owner: str, name: str, request: dict[str, Any], visible: list[str]) -> dict[str, Any]:
@@ -108,6 +112,10 @@ class WorkerCalls:
 
     def remove(self, owner: str, name: str, drain: bool, purge: bool, seconds: float) -> dict[str, Any]:
         """Stop a flow."""
+        if not drain and not purge:
+            with self.workspace.starts.accepting():
+                self.workspace.remove(f"{owner}.{name}", wait=False)
+            return {}
         self.workspace.remove(f"{owner}.{name}", drain=drain, purge=purge, seconds=seconds)
         return {}
 

@@ -65,6 +65,8 @@ class WorkerProcess:
         self._ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._starts: str | None = None
+        """The flow whose segments it starts now."""
         self.failure: Mapping[str, Any] | None = None
         """Why it could not open its workspace the last time."""
         self._thread = threading.Thread(target=self._keep, name="worker of the workspace", daemon=True)
@@ -155,7 +157,9 @@ class WorkerProcess:
             with channel.makefile("r") as lines:
                 for line in lines:
                     answer = json.loads(line)
-                    if answer["id"] == 0:
+                    if "starts" in answer:
+                        self._starts = answer["starts"]
+                    elif answer["id"] == 0:
                         self._opened(answer)
                     elif (waiting := self._pending.get(answer["id"])) is not None:
                         if "error" in answer:
@@ -184,7 +188,8 @@ class WorkerProcess:
     def _after_death(self, started: float) -> None:
         with self._lock:
             waiting, self._pending = list(self._pending.values()), {}
-        starting = [flow for _, flow in waiting if flow is not None]
+        starting = [flow for flow in (*(flow for _, flow in waiting), self._starts) if flow is not None]
+        self._starts = None
         for culprit in starting:
             self._leave_out(culprit, "the worker process ended while it started")
         self._deaths = [*self._deaths, started] if time.monotonic() - started < SOON and not starting else []
