@@ -19,8 +19,9 @@ from tracetypes.compiler.columns.batches import to_bytes
 from tracetypes.compiler.connectors.fitted_columns import Conversion
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
+from tracetypes.compiler.runtime.bag_frontier import other_sources
 from tracetypes.compiler.runtime.bags import BagSource, Sieve
-from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, SideRows
+from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
@@ -57,24 +58,96 @@ def fits(layout: Layout, row: Any) -> bool:
     return True
 
 
-def in_time_order(checked: Checked, bags: Mapping[str, Sequence[Bag]]) -> dict[str, list[Row]]:
-    """The rows of the definition: of all bags, one after the other, each by the times of its rows."""
-    placed: dict[str, list[Row]] = {}
+@attrs.define
+class Defined:
+    """What the definition says of bags: which rows are late, by source and block; what the sources make of the others; the trace
+    at the sink."""
+
+    late: Counter[tuple[str, int]]
+    arranged: dict[str, Arranged]
+    trace: Trace[Element]
+
+
+@attrs.define
+class PartOfSource:
+    """A source, or a part of it: the rows that are not late, and how far it has come."""
+
+    how: EventTime[Any]
+    rows: list[Row] = attrs.Factory(list)
+    newest: int | None = None
+    first: int | None = None
+
+    def take(self, row: Row, closed: int | None) -> bool:
+        """Take a row, unless it is late. ``closed``: the frontier before its bag."""
+        if row.kind == "item":
+            self.newest = row.time if self.newest is None else max(self.newest, row.time)
+            block = self.how.block(row.time)
+            if closed is not None and block <= closed:
+                return False
+            self.first = block if self.first is None else min(self.first, block)
+        self.rows.append(row)
+        return True
+
+    def beat(self, end: int) -> None:
+        """A heartbeat: the part has come to this marker."""
+        self.rows.append(Row("marker", time=end))
+        self.newest, self.first = end + self.how.delay, end
+
+    def reached(self) -> int | None:
+        """Its last marker; None before the first one."""
+        top = None if self.newest is None else self.how.frontier(self.newest)
+        return None if top is None or self.first is None or top < self.first else top
+
+    def in_order(self) -> list[Row]:
+        """Rejects, then items and heartbeats by time."""
+        return sorted(self.rows, key=lambda row: (-(2**62) if row.kind == "reject" else row.time, row.kind == "item"))
+
+
+def defined(checked: Checked, bags: Mapping[str, Sequence[Bag]], *, drain: bool, parts: int = 0) -> Defined:
+    """What the interpreter says of bags: of the rows that are not late. A row is late if earlier bags closed its block: if that
+    ends before the smallest frontier of all sources. ``parts``: of each source, if it has any (:func:`part_of`). A part that
+    comes later begins where the others have come to."""
+    sources: dict[str, dict[int, PartOfSource]] = {source.name: {} for source in checked.graph.sources}
+    late: Counter[tuple[str, int]] = Counter()
+    closed: int | None = None
+    for at in range(max(map(len, bags.values()))):
+        for source in checked.graph.sources:
+            how, mine = source.markers, sources[source.name]
+            assert isinstance(how, EventTime)
+            rows = rows_by_part(checked, source, bags[source.name][at] if at < len(bags[source.name]) else (), parts)
+            tops = [part.reached() for part in mine.values()]
+            reached = [top for top in tops if top is not None]
+            for number in sorted(rows.keys() - mine.keys()):
+                mine[number] = PartOfSource(how)
+                if tops and len(reached) == len(tops):
+                    mine[number].beat(min(reached))
+            for number, some in rows.items():
+                for row in some:
+                    if not mine[number].take(row, closed):
+                        late[source.name, how.block(row.time)] += 1
+        ends = [part.reached() for mine in sources.values() for part in mine.values()]
+        known = [end for end in ends if end is not None]
+        if len(known) == len(ends) and all(sources.values()):
+            closed = min(known) if closed is None else max(closed, min(known))
+    arranged: dict[str, Arranged] = {}
     for source in checked.graph.sources:
-        read, layout = reader(source).read, checked.layout(source)
-        placed[source.name] = []
-        for bag in bags[source.name]:
-            rows = [read(*(row if layout.keyed else (UNIT, row))) for row in bag]
-            placed[source.name] += sorted(rows, key=lambda row: row.time if row.kind == "item" else -(2**62))
-    return placed
-
-
-def defined(checked: Checked, bags: Mapping[str, Sequence[Bag]], *, drain: bool) -> tuple[Trace[Element], dict[str, Arranged]]:
-    """What the interpreter says of bags."""
-    rows = in_time_order(checked, bags)
-    arranged = {source.name: arrange(source, rows[source.name], drain=drain) for source in checked.graph.sources}
+        streams = [part.in_order() for _, part in sorted(sources[source.name].items())] or [[]]
+        ordered = checked.types[source.id].ordered
+        arranged[source.name] = (
+            arrange_parts(source, streams, drain=drain, ordered=ordered) if parts else arrange(source, streams[0], drain=drain)
+        )
+        assert not arranged[source.name].late
     (trace,) = interpret(checked, streams_of(arranged), complete=drain).values()
-    return trace, arranged
+    return Defined(late, arranged, trace)
+
+
+def rows_by_part(checked: Checked, source: Source, bag: Bag, parts: int) -> dict[int, list[Row]]:
+    """The rows of a bag as the source reads them."""
+    read, layout = reader(source).read, checked.layout(source)
+    rows: dict[int, list[Row]] = {}
+    for row in bag:
+        rows.setdefault(part_of(row, parts), []).append(read(*(row if layout.keyed else (UNIT, row))))
+    return rows
 
 
 @attrs.define
@@ -120,6 +193,9 @@ class Bags:
                         for part in range(max(self.parts, 1)):
                             mine = [row for row in rows[start:end] if part_of(row, self.parts) == part]
                             arriving += self.read(stage, link, mine, part)
+            if not self.static:
+                for reading, link in other_sources(self.plan, stage):
+                    arriving += self.reports(reading, link, list(bag[link.leaf.source.name]))
             out: list[Message] = []
             for group in range(self.plan.key_groups):
                 mine = [self.through_bytes(one) for one in arriving if one.group == group]
@@ -130,10 +206,19 @@ class Bags:
             sent[stage.number] = out
         return sent[self.plan.stages[-1].number]
 
-    def read(self, stage: Any, link: SourceLink, rows: Bag, part: int) -> list[Message]:
+    def reports(self, stage: Any, link: SourceLink, rows: list[Any]) -> list[Message]:
+        """How far a source has come."""
+        sent: list[Message] = []
+        for part in range(max(self.parts, 1)):
+            mine = [row for row in rows if part_of(row, self.parts) == part]
+            sent += self.read(stage, link, mine, part, reports_only=True)
+        assert all(isinstance(message.body, Report) for message in sent)
+        return sent
+
+    def read(self, stage: Any, link: SourceLink, rows: Bag, part: int, *, reports_only: bool = False) -> list[Message]:
         layout, leaf = link.leaf.layout, link.leaf
         kernel = BagSource(stage, link, self.plan.key_groups)
-        kernel.counts, kernel.shows = not self.static, self.shows
+        kernel.counts, kernel.shows, kernel.reports_only = not self.static, self.shows and not reports_only, reports_only
         take = taker(leaf, reader(leaf.source).read)
         table = table_of(layout, rows)
         fitted = fitted_rows(layout, table.columns, Conversion(None), "a test")
@@ -143,8 +228,9 @@ class Bags:
     def closed(self, stage: Any, group: int, messages: list[Message]) -> list[Message]:
         kernel, before = StageKernel(self.plan, stage, bags=True), self.states.get((stage.number, group))
         state, memory = (kernel.fresh(), {}) if before is None else loads(before)
-        arrived = list(Sieve(stage, self.idle).messages(state, memory, group, messages))
-        out = list(kernel.step(state, group, arrived))
+        sieve = Sieve(self.plan, stage, self.idle)
+        arrived = list(sieve.messages(state, memory, group, messages))
+        out = list(kernel.step(state, group, arrived, None if self.static else sieve.frontier.limit(memory)))
         self.states[stage.number, group] = dumps((state, memory))
         return out
 
@@ -157,52 +243,6 @@ class Bags:
 def part_of(row: Any, parts: int) -> int:
     """The part of its source that a row belongs to."""
     return crc32(repr(row).encode()) % max(parts, 1)
-
-
-def in_parts(checked: Checked, source: Source, bags: Sequence[Bag], parts: int) -> list[list[Row]]:
-    """The rows of the definition, of each part. A part that comes later begins with a heartbeat: of the last marker that all
-    others have sent by then."""
-    how, read, layout = source.markers, reader(source).read, checked.layout(source)
-    assert isinstance(how, EventTime)
-    made: dict[int, list[Row]] = {}
-    newest: dict[int, int] = {}
-    first: dict[int, int] = {}
-    for bag in bags:
-        rows: dict[int, list[Row]] = {}
-        for row in bag:
-            rows.setdefault(part_of(row, parts), []).append(read(*(row if layout.keyed else (UNIT, row))))
-        tops = [how.frontier(newest[part]) if part in newest else None for part in made]
-        reached = [top for part, top in zip(made, tops, strict=True) if top is not None and top >= first[part]]
-        for part in sorted(rows):
-            if part not in made:
-                made[part] = []
-                if tops and len(reached) == len(tops):
-                    beat = min(reached)
-                    made[part].append(Row("marker", time=beat))
-                    newest[part], first[part] = beat + how.delay, beat
-        for part, some in rows.items():
-            some.sort(key=lambda row: row.time if row.kind == "item" else -(2**62))
-            closed = how.frontier(newest[part]) if part in newest else None
-            made[part] += some
-            for one in (row for row in some if row.kind == "item"):
-                newest[part] = max(newest.get(part, one.time), one.time)
-                if closed is None or how.block(one.time) > closed:
-                    first[part] = min(first.get(part, how.block(one.time)), how.block(one.time))
-    return list(made.values()) or [[]]
-
-
-def defined_in_parts(
-    checked: Checked, bags: Mapping[str, Sequence[Bag]], parts: int
-) -> tuple[Trace[Element], dict[str, Arranged]]:
-    """What the interpreter says of bags whose sources are in parts, as long as they go on."""
-    arranged = {
-        source.name: arrange_parts(
-            source, in_parts(checked, source, bags[source.name], parts), drain=False, ordered=checked.types[source.id].ordered
-        )
-        for source in checked.graph.sources
-    }
-    (trace,) = interpret(checked, streams_of(arranged), complete=False).values()
-    return trace, arranged
 
 
 def cut(rows: Bag, chance: random.Random, most: int = 4) -> list[Bag]:

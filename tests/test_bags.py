@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.bags import Bags, cut, defined, defined_in_parts, fits, in_time_order, is_possible
+from tests.bags import Bags, cut, defined, fits, is_possible, rows_by_part
 from tests.graphs import Case, cases, own_value
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret, merge, stdlib
 from tracetypes.compiler.plan.program import whole_plan
@@ -29,10 +29,10 @@ def agrees(case: Case, *, static: bool, parts: int = 0) -> None:
     shows = not static and case.seed % 2 == 1
     running = Bags(whole_plan(checked, sink, case.key_groups), chance, static, shows, parts=parts)
     answer = running.run(bags)
-    trace, arranged = defined_in_parts(checked, bags, parts) if parts else defined(checked, bags, drain=static)
-    assert answer.trace == (trace if static else closed(trace))
-    assert running.late == Counter((name, one.block) for name, some in arranged.items() for one in some.late)
-    rejects = Counter((name, reason) for name, some in arranged.items() for _, reason in some.rejects)
+    expected = defined(checked, bags, drain=static, parts=parts)
+    assert answer.trace == (expected.trace if static else closed(expected.trace))
+    assert running.late == expected.late
+    rejects = Counter((name, reason) for name, some in expected.arranged.items() for _, reason in some.rejects)
     assert Counter((source, reason) for source, reason, _ in answer.rejects) == rejects
 
 
@@ -73,7 +73,10 @@ def test_idle_sources_are_not_waited_for() -> None:
     (sink,) = checked.graph.sinks
     running = Bags(whole_plan(checked, sink, 3), random.Random(5), idle={"b": 2})
     answer = running.run(bags)
-    a, b = (in_time_order(checked, bags)[name] for name in ("a", "b"))
+    a, b = (
+        [row for bag in bags[source.name] for row in rows_by_part(checked, source, bag, 0).get(0, ())]
+        for source in checked.graph.sources
+    )
     beats = [Row("marker", time=seconds * 1_000_000) for seconds in (40, 60)]
     streams = {"a": a, "b": [b[0], *beats, *b[1:]]}
     arranged = {source.name: arrange(source, streams[source.name], drain=False) for source in checked.graph.sources}
@@ -105,13 +108,62 @@ def test_windows_take_no_late_rows(name: str, bags: list[list[tuple[str, int]]],
     (sink,) = checked.graph.sinks
     running = Bags(whole_plan(checked, sink, 1 + seed % 3), random.Random(seed))
     answer = running.run({"rows": bags})
-    trace, arranged = defined(checked, {"rows": bags}, drain=False)
-    assert answer.trace == closed(trace)
-    assert running.late == Counter(("rows", one.block) for one in arranged["rows"].late)
+    expected = defined(checked, {"rows": bags}, drain=False)
+    assert answer.trace == closed(expected.trace)
+    assert running.late == expected.late
 
 
 def numbers(flow: Dataflow, name: str = "rows") -> Stream[U[str, int]]:
     return flow.source(name, U[str, int], markers=every(seconds=10, time=own_value))
+
+
+def test_a_row_is_in_time_while_another_source_holds_its_block_open() -> None:
+    flow = Dataflow("two")
+    flow.sink("out", merge(numbers(flow, "a"), numbers(flow, "b")).through(stdlib.aggregate(stdlib.count())))
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    running = Bags(whole_plan(checked, sink, 3), random.Random(1))
+    bags = {"a": [[("x", 5), ("x", 45)], [("x", 12), ("x", 3)], [("x", 7)]], "b": [[("y", 4)], [("y", 31)], []]}
+    answer = running.run(bags)
+    assert running.late == {("a", 10_000_000): 1}
+    assert [element.value for element in answer.trace if isinstance(element, Item) and element.key == "x"] == [2, 1]
+
+
+ENTERING = st.lists(st.tuples(st.lists(ROWS, max_size=6), st.lists(ROWS, max_size=6)), min_size=2, max_size=5)
+
+
+@LOOSE
+@given(ENTERING, st.sampled_from(["once", "again", "behind"]), st.integers(0, 2), st.integers(0, 99))
+def test_sources_that_enter_at_different_operators(
+    bags: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]], shape: str, parts: int, seed: int
+) -> None:
+    """The first operator waits for the other source, and what is late for one reading of a source is late for each."""
+    flow = Dataflow("entering")
+    a, b = numbers(flow, "a"), numbers(flow, "b")
+    counts = a.through(stdlib.aggregate(stdlib.count()))
+    others = {"once": lambda: [b], "again": lambda: [b, a], "behind": lambda: [b.through(stdlib.aggregate(stdlib.count()))]}
+    merged = [counts, *others[shape]()]
+    flow.sink("out", merge(*merged).through(stdlib.aggregate(stdlib.sum(of=int, to=int))))
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    running = Bags(whole_plan(checked, sink, 2), random.Random(seed), shows=seed % 2 == 1, parts=parts)
+    rows = {name: [one[at] for one in bags] for at, name in enumerate("ab")}
+    answer = running.run(rows)
+    expected = defined(checked, rows, drain=False, parts=parts)
+    assert answer.trace == closed(expected.trace)
+    assert running.late == expected.late
+
+
+def test_an_idle_source_is_known_to_operators_that_do_not_read_it() -> None:
+    flow = Dataflow("apart")
+    counts = [numbers(flow, name).through(stdlib.aggregate(stdlib.count())) for name in ("a", "b")]
+    flow.sink("out", merge(*counts).through(stdlib.aggregate(stdlib.sum(of=int, to=int))))
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    bags = {"a": [[("x", 5)], [("x", 25)], [("x", 45)]], "b": [[("y", 3)], [], []]}
+    for wait, closes in ((1, 4), (9, 0)):
+        answer = Bags(whole_plan(checked, sink, 3), random.Random(5), idle={"b": wait}).run(bags)
+        assert len([element for element in answer.trace if not isinstance(element, Item)]) == closes
 
 
 def test_a_stream_with_several_consumers_is_computed_for_each() -> None:
@@ -125,9 +177,9 @@ def test_a_stream_with_several_consumers_is_computed_for_each() -> None:
     bags: dict[str, Any] = {"rows": [[("a", 1), ("b", 4), (None, 5)], [("a", 25), ("a", 11)], [("b", 47), ("a", 3)]]}
     running = Bags(whole_plan(checked, sink, 3), random.Random(1), shows=True)
     answer = running.run(bags)
-    trace, arranged = defined(checked, bags, drain=False)
-    assert answer.trace == closed(trace)
-    assert len(answer.rejects) == len(arranged["rows"].rejects) == 1
+    expected = defined(checked, bags, drain=False)
+    assert answer.trace == closed(expected.trace)
+    assert len(answer.rejects) == len(expected.arranged["rows"].rejects) == 1
     assert running.late == {("rows", 10_000_000): 1}
 
 

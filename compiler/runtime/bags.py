@@ -2,16 +2,16 @@
 
 The rows of a bag have no order, so none of them is late by another: a row is late if *earlier* bags closed its block. Who reads a
 part of a bag does not know that. So items go out with the blocks in which they are, and reports with what they have of each block
-(:class:`BagSource`). Behind the exchange a key group knows what was closed before, and takes late items out (:class:`Sieve`).
+(:class:`BagSource`). Behind the exchange a key group knows what was closed before (:mod:`.bag_frontier`), and takes late items
+out (:class:`Sieve`).
 
-The definition is the interpreter: of the rows of all bags, one bag after the other, each in the order of its rows' times.
+The definition is the interpreter: of the rows of all bags that are not late, by source, in the order of their times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import numpy as np
@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracetypes.compiler.columns.runs import NumberRuns, array_of_numbers
-from tracetypes.compiler.plan.plan import FromSource, SourceLink, Stage, links
+from tracetypes.compiler.plan.plan import Plan, Stage
 from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.bag_frontier import BagFrontier, Memory
 from tracetypes.compiler.runtime.chunks import Chunk, LateRows, PlacedChunk, placed_in_bag
 from tracetypes.compiler.runtime.messages import (
-    NOWHERE,
     Aggregates,
     Items,
     Message,
@@ -33,15 +33,15 @@ from tracetypes.compiler.runtime.messages import (
     SideRows,
 )
 from tracetypes.compiler.runtime.partial_aggregation import ArrowRows
-from tracetypes.compiler.runtime.progress import Progress, later, reached
+from tracetypes.compiler.runtime.progress import later
 from tracetypes.compiler.runtime.side_rows import SideBuffer, late_rows
 from tracetypes.compiler.runtime.source import SourceKernel, TakenRow
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.runtime.verification import verified
-from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
+from tracetypes.marker_runs import NO_MARKERS, runs_of
 from tracetypes.markers import EventTime
 
-__all__ = ["BagSource", "Memory", "Sieve", "late_rows_of_bag"]
+__all__ = ["BagSource", "Sieve", "late_rows_of_bag"]
 
 WIDE: Final = 4
 """Blocks for each row from which on they are sorted instead of counted."""
@@ -55,11 +55,13 @@ class BagSource(SourceKernel):
     """The beginning of a link that reads a part of a bag. The source has event time, and gives its items.
 
     ``counts``: whether rows may be late, so that reports say which blocks there are. ``shows``: whether a late row is wanted as
-    text; then each row goes to a key group as text too, because nobody knows here which ones are late.
+    text; then each row goes to a key group as text too, because nobody knows here which ones are late. ``reports_only``: another
+    reading sends the items; the stage must know how far the source has come.
     """
 
     counts = True
     shows = False
+    reports_only = False
     now: int | None = None
     """When the micro-batch was planned, for sources that may be idle."""
     turn = 0
@@ -81,7 +83,7 @@ class BagSource(SourceKernel):
         count, rejects = 0, 0
         sizes: dict[int, int] = {}
         aside = SideBuffer(self.name, self.link.number, piece, self.late_schema)
-        put = self.path.put
+        put = _passed_over if self.reports_only else self.path.put
         for one in rows:
             if isinstance(one, Chunk):
                 if len(one):
@@ -90,7 +92,8 @@ class BagSource(SourceKernel):
                     newest = later(newest, placed.newest)
                     if self.shows:
                         yield from self._as_text(piece, one, placed)
-                    yield from self._chunk(piece, placed, count)
+                    if not self.reports_only:
+                        yield from self._chunk(piece, placed, count)
                 count += len(one)
                 continue
             row = one.row
@@ -161,8 +164,12 @@ class BagSource(SourceKernel):
             now=self.now,
         )
         for group in range(self.key_groups):
-            loud = self.counts and group == 0 and not self.shows
+            loud = self.counts and group == 0 and not self.shows and self.aloud
             yield Message(group, attrs.evolve(report, sizes=tuple(sizes[end] for end in ends)) if loud else report)
+
+
+def _passed_over(key: Any, value: Any, end: int, position: int) -> None:
+    """An item that another reading sends."""
 
 
 def _counted(ends: Any, period: int) -> tuple[list[int], list[int]]:
@@ -187,29 +194,19 @@ def late_rows_of_bag(source: str, rows: Any, blocks: Any, closed: Any, counts: A
     return SideRows("late", source, None, (0, 0, 0), pa.record_batch([rows, blocks, closed, counts], schema=_LATE))
 
 
-Memory: TypeAlias = dict[str, Any]
-"""What a :class:`Sieve` keeps between bags."""
-
-
 @final
 class Sieve:
-    """Takes out of the messages of a bag, for a key group of a stage, what earlier bags made late.
+    """Takes out of the messages of a bag, for a key group of a stage, what earlier bags made late."""
 
-    A part of a source comes with a number of its own. Which number is which part of the state, and when each had its last row, is
-    in a ``memory``, which belongs to the state (plain values). ``idle``: by source, after how many microseconds without a row
-    the others do not wait for a part.
-    """
-
-    def __init__(self, stage: Stage, idle: Mapping[str, int] | None = None) -> None:
-        self.idle = idle or {}
-        self.readers: dict[int, FromSource] = {
-            link.number: link.leaf for link in links(stage.region) if isinstance(link, SourceLink)
-        }
+    def __init__(self, plan: Plan, stage: Stage, idle: Mapping[str, int] | None = None) -> None:
+        """``idle`` as of :class:`BagFrontier`."""
+        self.frontier = BagFrontier(plan, stage, idle)
 
     def messages(
         self, state: StageState, memory: Memory, group: int, messages: Iterable[Message]
     ) -> Iterator[Message]:
-        """The messages that the kernel of the stage gets: items in time, a report for each part of a source, and side rows."""
+        """The messages that the kernel of the stage gets: items in time, a report for each part of a source, and side rows.
+        The frontier behind the bag is in the memory then."""
         came: dict[tuple[int, int], list[Report]] = {}
         others: list[Message] = []
         for message in messages:
@@ -218,141 +215,31 @@ class Sieve:
                     came.setdefault((link, part), []).append(report)
                 case _:
                     others.append(message)
-        reports = {(link, self._place(state, memory, link, part)): came[link, part] for link, part in sorted(came)}
-        whole: dict[tuple[int, int], Report] = {}
-        for (link, at), some in reports.items():
-            whole[link, at], late = self._report(state, link, at, some)
-            if late is not None:
-                yield Message(0, late)
-        for report in (*whole.values(), *self._beats(state, memory, whole)):
+        before = self.frontier.closed(memory)
+        reports, counts = self.frontier.advance(state, memory, came)
+        for source, late in counts:
+            yield Message(0, self._counted(source, late, before))
+        for report in reports:
             yield Message(group, report)
         for message in others:
             match message.body:
-                case Items(link=link) | Aggregates(link=link) | Partials(link=link) as body if link in self.readers:
-                    closed = self._closed(state, link, self._place(state, memory, link, (body.piece or NOWHERE)[1]))
-                    if (left := self._in_time(body, closed)) is not None:
+                case Items(link=link) | Aggregates(link=link) | Partials(link=link) as body if link in self.frontier.readers:
+                    if (left := self._in_time(body, before)) is not None:
                         yield Message(group, left)
-                case SideRows(holds="late", link=int(link)) as rows:
-                    closed = self._closed(state, link, self._place(state, memory, link, rows.piece[1]))
-                    if (late := self._late(rows, closed)) is not None:
-                        yield Message(0, late)
+                case SideRows(holds="late", link=int()) as rows:
+                    if (shown := self._late(rows, before)) is not None:
+                        yield Message(0, shown)
                 case SideRows(link=int()) as rows:
                     yield Message(0, attrs.evolve(rows, link=None))
                 case _:
                     yield message
 
-    def _how(self, link: int) -> EventTime[Any]:
-        how = self.readers[link].source.markers
-        assert isinstance(how, EventTime)
-        return how
-
-    def _place(self, state: StageState, memory: Memory, link: int, part: int) -> int:
-        """The place of a part in the progress of its link. One that is new begins where the others have come to, as if it had
-        sent their last marker."""
-        known: list[int] = memory.setdefault(f"parts {link}", [])
-        if part not in known:
-            parts = state.progress[link]
-            if known:
-                how = self._how(link)
-                tops = [reached(how, one, False) for one in parts]
-                ends = [top for top in tops if top is not None]
-                if len(ends) < len(tops):
-                    parts.append(Progress())
-                else:
-                    end, sent = min(ends), reduce(later, (one.sent for one in parts))
-                    parts.append(Progress(newest=end + how.delay, first=end, end=end, sent=sent))
-            known.append(part)
-        return known.index(part)
-
-    def _closed(self, state: StageState, link: int, at: int) -> int | None:
-        """The last marker that a part of a source has sent before the bag."""
-        newest = state.progress[link][at].newest
-        return None if newest is None else self._how(link).frontier(newest)
-
-    def _report(
-        self, state: StageState, link: int, at: int, reports: list[Report]
-    ) -> tuple[Report, SideRows | None]:
-        """One report for all that were read of a part of a source, and what of it is late."""
-        leaf, closed = self.readers[link], self._closed(state, link, at)
-        newest, first, last = None, None, None
-        late: dict[int, int] = {}
-        for one in reports:
-            newest = later(newest, one.newest)
-            if closed is None or one.first is None or one.first > closed:
-                first = one.first if first is None else first if one.first is None else min(first, one.first)
-                last = later(last, one.last)
-                continue
-            on_time: MarkerRuns = one.blocks.after(closed)
-            if on_time:
-                first = on_time[0] if first is None else min(first, on_time[0])
-                last = later(last, on_time[-1])
-            for end, count in zip(one.blocks.up_to(closed), one.sizes, strict=False):
-                late[end] = late.get(end, 0) + count
-        rows = sum(one.rows for one in reports)
-        whole = Report(
-            link=link,
-            piece=(0, at, 0),
-            part=at,
-            parts=len(state.progress[link]),
-            rows=rows,
-            newest=newest,
-            seen=newest,
-            first=first,
-            last=last,
-            rejects=sum(one.rejects for one in reports),
-            clocked=True,
-            now=max((one.now for one in reports if one.now is not None), default=None),
-        )
-        if not late or closed is None or leaf.quiet:
-            return whole, None
+    @staticmethod
+    def _counted(source: str, late: Mapping[int, int], closed: int | None) -> SideRows:
+        """Late rows of which only the number in each block is known."""
         ends = sorted(late)
         counts = [late[end] for end in ends]
-        return whole, late_rows_of_bag(leaf.source.name, [None] * len(ends), ends, [closed] * len(ends), counts)
-
-    def _beats(self, state: StageState, memory: Memory, came: Mapping[tuple[int, int], Report]) -> Iterator[Report]:
-        """Parts that are idle send a heartbeat as it were: of the last marker that all others have reached."""
-        now = max((report.now for report in came.values() if report.now is not None), default=None)
-        if now is None or not self.idle:
-            return
-        silent: list[tuple[int, int]] = []
-        ends: list[int | None] = []
-        for link, leaf in self.readers.items():
-            allowed = self.idle.get(leaf.source.name)
-            for at, progress in enumerate(state.progress[link]):
-                if (link, at) in came:
-                    memory[f"row {link} {at}"] = now
-                since = now - memory.setdefault(f"row {link} {at}", now)
-                if allowed is not None and since >= allowed and (link, at) not in came:
-                    silent.append((link, at))
-                else:
-                    ends.append(self._comes_to(link, progress, came.get((link, at))))
-        known = [end for end in ends if end is not None]
-        if not silent or not known or len(known) < len(ends):
-            return
-        for link, at in silent:
-            how, progress = self._how(link), state.progress[link][at]
-            end = how.heartbeat(min(known))
-            if progress.newest is None or end > how.frontier(progress.newest):
-                yield Report(
-                    link=link,
-                    piece=(0, at, 0),
-                    part=at,
-                    parts=len(state.progress[link]),
-                    newest=end + how.delay,
-                    seen=progress.seen,
-                    first=end,
-                    last=end,
-                    clocked=True,
-                )
-
-    def _comes_to(self, link: int, progress: Progress, report: Report | None) -> int | None:
-        """The last marker that a part may send behind a report."""
-        if report is None:
-            return reached(self._how(link), progress, False)
-        firsts = [first for first in (progress.first, report.first) if first is not None]
-        newest, end = later(progress.newest, report.newest), later(progress.end, report.last)
-        behind = Progress(newest=newest, first=min(firsts, default=None), end=end)
-        return reached(self._how(link), behind, False)
+        return late_rows_of_bag(source, [None] * len(ends), ends, [closed] * len(ends), counts)
 
     @staticmethod
     def _late(rows: SideRows, closed: int | None) -> SideRows | None:

@@ -186,15 +186,15 @@ class ToStage(PathOutput):
         return self.partitioner.columns(None, flow, ends, positions)
 
     def messages(
-        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE
+        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE, frontier: int | None = None
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()
         yield from self.ready
         self.ready = []
         yield from self.partitioner.messages(None)
-        if group == 0 and (markers or complete):
-            message = Markers(self.link, markers, complete, silence)
+        if group == 0 and (markers or complete or frontier is not None):
+            message = Markers(self.link, markers, complete, silence, frontier)
             for to in range(self.key_groups):
                 yield Message(to, message)
 
@@ -247,7 +247,7 @@ class ToSink(PathOutput):
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
     def messages(
-        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE
+        self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE, frontier: int | None = None
     ) -> Iterator[Message]:
         """All that a step sends."""
         self._flush()

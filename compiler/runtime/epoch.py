@@ -24,7 +24,8 @@ class Epoch:
     rejects that only the stage knows of. ``flowed``: items that came to the first operator and from there to each next one.
     ``emitted``: items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it
     behind the last of them, once all links have ended. ``jumps``: rows that are very far ahead of those before them, by source.
-    ``ends``: of each link the last marker before its silence, None while it goes on.
+    ``ends``: of each link the last marker before its silence, None while it goes on. ``limit``: no marker behind it is due.
+    ``frontier``: of a flow over bags, up to where the stage has closed its blocks.
     """
 
     group: int
@@ -40,3 +41,5 @@ class Epoch:
     closed: MarkerRuns = NO_MARKERS
     silence: Silence = NO_SILENCE
     ends: list[int | None] = attrs.Factory(list)
+    limit: int | None = None
+    frontier: int | None = None

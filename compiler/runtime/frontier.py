@@ -153,6 +153,7 @@ class Frontier:
         (progress,) = parts
         progress.waiting |= message.markers  # a channel may send several
         progress.last = progress.waiting[-1] if progress.waiting else progress.last
+        progress.last = later(progress.last, message.frontier)
         if message.complete and not progress.complete:
             progress.complete, progress.silence = True, message.silence
 
@@ -388,7 +389,7 @@ class Frontier:
 
         A link that is complete goes on with its silence while others are not: those are ``passing``. Where all are complete, what
         is left of their silence is that of the stage: ``epoch.silence``."""
-        limit: int | None = None
+        limit = epoch.limit
         ended = False
         for at, one in enumerate(self.all):
             for part in progress[at]:
@@ -413,6 +414,7 @@ class Frontier:
                         pass
                 part.sent = ready[-1]
                 part.waiting = part.waiting.after(ready[-1])
+        epoch.frontier = limit if self.bags else None
         epoch.ends = [None] * len(self.all)
         passing = self._silence(progress, epoch, limit) if ended else {}
         return Coming(sent, passing)

@@ -192,12 +192,13 @@ class Report:
 @attrs.frozen
 class Markers:
     """Markers that an earlier stage has closed, or the sender of a channel; to every key group. ``complete``: no more come, but
-    those of the ``silence``."""
+    those of the ``silence``. ``frontier``: up to there the stage has closed all blocks, also if its last marker lies before."""
 
     link: int
     markers: MarkerRuns = attrs.field(converter=runs_of)
     complete: bool
     silence: Silence = NO_SILENCE
+    frontier: int | None = None
 
 
 @final

@@ -266,7 +266,7 @@ class Pipeline:
 
     def messages(self, epoch: Epoch, *, complete: bool) -> Iterator[Message]:
         """All that an epoch sends."""
-        return self.emitter.messages(epoch.group, epoch.closed, complete, epoch.silence)
+        return self.emitter.messages(epoch.group, epoch.closed, complete, epoch.silence, epoch.frontier)
 
 
 def _initial(step: Step) -> Any:

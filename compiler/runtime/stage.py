@@ -170,9 +170,12 @@ class StageKernel:
         """The state before the first epoch."""
         return StageState(progress=self.frontier.fresh(), operators=self.pipeline.fresh())
 
-    def step(self, state: StageState, group: int, messages: Iterable[Message]) -> Iterator[Message]:
-        """Take the messages of one epoch, in any order; close the blocks that can be closed; give what comes out."""
-        self.epoch = Epoch(group, [0] * (len(self.stage.steps) + 1))
+    def step(
+        self, state: StageState, group: int, messages: Iterable[Message], limit: int | None = None
+    ) -> Iterator[Message]:
+        """Take the messages of one epoch, in any order; close the blocks that can be closed; give what comes out. ``limit``: no
+        marker behind it closes a block."""
+        self.epoch = Epoch(group, [0] * (len(self.stage.steps) + 1), limit=limit)
         if self.verifier is not None:
             self.verifier.start(group, state.closed or 0)
         late: dict[str, int] = {}

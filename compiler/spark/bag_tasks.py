@@ -18,7 +18,8 @@ from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
-from tracetypes.compiler.runtime.bags import BagSource, Memory, Sieve
+from tracetypes.compiler.runtime.bag_frontier import Memory
+from tracetypes.compiler.runtime.bags import BagSource, Sieve
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import (
     Difference,
@@ -84,11 +85,12 @@ class BagScan(Task):
         *,
         counts: bool,
         shows: bool,
+        reports_only: bool = False,
         marks: bool = False,
     ) -> None:
-        """``counts`` and ``shows`` as of :class:`BagSource`. ``marks``: behind the columns of the layout is the name of the part
-        of each row, and when the micro-batch was planned (microseconds)."""
-        self.marks = marks
+        """``counts``, ``shows`` and ``reports_only`` as of :class:`BagSource`. ``marks``: behind the columns of the layout is the
+        name of the part of each row, and when the micro-batch was planned (microseconds)."""
+        self.reports_only, self.marks = reports_only, marks
         self.plan, self.stage, self.link, self.ids, self.counts, self.shows = plan, stage, link, list(ids), counts, shows
         self.straight = plan.layout if is_straight(plan) else None
 
@@ -97,8 +99,8 @@ class BagScan(Task):
 
     @cached_property
     def verifier(self) -> Verifier | None:
-        """The verifier, made once in each worker."""
-        return Verifier.of(self.plan)
+        """The verifier, made once in each worker. Another reading is compared already, where this one makes reports only."""
+        return None if self.reports_only else Verifier.of(self.plan)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One partition."""
@@ -108,7 +110,7 @@ class BagScan(Task):
     def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         """The messages of a partition."""
         kernel = BagSource(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
-        kernel.counts, kernel.shows = self.counts, self.shows
+        kernel.counts, kernel.shows, kernel.reports_only = self.counts, self.shows, self.reports_only
         if not self.marks:
             yield from judged(kernel.bag((0, 0, 0), self.rows(batches)))
             return
@@ -150,7 +152,7 @@ class BagTask(KeyedTask):
         made_by: str = "",
         idle: Mapping[str, int] | None = None,
     ) -> None:
-        """``made_by``: a hash of the flow. ``idle`` as of :class:`Sieve`."""
+        """``made_by``: a hash of the flow. ``idle`` as of :class:`BagFrontier`."""
         super().__init__(plan, stage, ids, SEND)
         self.ends, self.made_by, self.idle = ends, made_by, idle
 
@@ -162,7 +164,7 @@ class BagTask(KeyedTask):
     @cached_property
     def sieve(self) -> Sieve:
         """Takes out what is late."""
-        return Sieve(self.plan.stages[self.number], self.idle)
+        return Sieve(self.plan, self.plan.stages[self.number], self.idle)
 
     def step(self, id: int, frames: Iterable[Any], before: bytes | None) -> tuple[bytes, list[Message]]:
         """Run the stage for one key group and micro-batch."""
@@ -175,8 +177,9 @@ class BagTask(KeyedTask):
             state, memory = (self.kernel.fresh(), {}) if before is None else self.restored(before)
             try:
                 arrived = list(self.sieve.messages(state, memory, group, messages))
-                stays = (Metrics, Verified, StageProgress)
-                out = [one for one in judged(self.kernel.step(state, group, arrived)) if not isinstance(one.body, stays)]
+                limit = None if self.ends else self.sieve.frontier.limit(memory)
+                stepped = self.kernel.step(state, group, arrived, limit)
+                out = [one for one in judged(stepped) if not isinstance(one.body, Metrics | Verified | StageProgress)]
                 return b"" if self.ends else dumps((self.made_by, state, memory)), out
             except BaseException:
                 del self.kernel  # it may hold what the failed step has sent

@@ -6,9 +6,9 @@
     another one      -> mapInArrow(BagScan) ---+-> groupBy(key group).stateful(BagTask) -> ... -> mapInArrow(Unpacked)
     earlier stage    --------------------------+
 
-The edges are those of :mod:`.lowering`. Nothing comes from a driver of ours: the frontier of a source is in the state of each key
-group, and goes on with the reports of each micro-batch (:mod:`tracetypes.compiler.runtime.bags`). Static DataFrames are one bag
-each, and their end ends the sources: stages are stateless functions of a key group.
+The edges are those of :mod:`.lowering`. Nothing comes from a driver of ours: the frontier of the flow is in the state of each key
+group, and goes on with the reports of each micro-batch (:mod:`~tracetypes.compiler.runtime.bag_frontier`). Static DataFrames are
+one bag each, and their end ends the sources: stages are stateless functions of a key group.
 """
 
 from __future__ import annotations
@@ -36,22 +36,31 @@ from tracetypes.compiler.plan.fingerprint import fingerprint
 from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
 from tracetypes.compiler.plan.program import whole_plan
+from tracetypes.compiler.runtime.bag_frontier import other_sources
 from tracetypes.compiler.spark.bag_tasks import OUTCOME, BagScan, BagTask, StraightScan, Unpacked, schema_of_sink
 from tracetypes.compiler.spark.files import check_types, numbered, read_as, spark_type
+from tracetypes.compiler.spark.frame_inputs import (
+    column_of,
+    need_choice_of_late,
+    parts_of,
+    refuse,
+    session_of,
+    spans_of,
+)
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
 from tracetypes.compiler.wire.messages import Kind
-from tracetypes.errors import RunError, UsageError
+from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
-from tracetypes.markers import InBand, span_as_micros
-from tracetypes.nodes import RowPosition, Source, title
-from tracetypes.records import UnitValue, show
+from tracetypes.records import UnitValue
 
 __all__ = ["Transformed", "transform"]
 
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 THRESHOLD: Final = "spark.broadcast.UDFCompressionThreshold"
+MEMORY: Final = "frontier of the flow"
+"""Names what a checkpoint holds beside states of stages."""
 MARGIN: Final = 1 << 16
 """Bytes that a function has beside the plan."""
 STORE: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -68,7 +77,7 @@ class Transformed(Mapping[str, DataFrame]):
         frame = self.outcomes(sink)
         names = [name for name in frame.columns if name not in OUTCOME]
         observed = frame.observe(f"tracetypes.{sink}", *_metrics(self._counts[sink]))
-        return observed.where(F.col("_outcome") == "row").select(*(_column(name) for name in names))
+        return observed.where(F.col("_outcome") == "row").select(*(column_of(name) for name in names))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._outcomes)
@@ -110,15 +119,15 @@ def transform(
     value or ``value``, then those that ``marker=`` and ``position=`` of the sink name.
 
     **Static** DataFrames are bounded inputs: all blocks close and no row is late. **Streams**: the rows of a micro-batch are a
-    bag, and a row is late if *earlier* micro-batches closed its block. ``query.lastProgress.observedMetrics`` has the counts of
-    late and rejected rows under ``tracetypes.SINK``: ``rows``, ``late``, ``rejects``, and for each source ``late.SOURCE`` and
-    ``rejects.SOURCE``.
+    bag, and a row is late if *earlier* micro-batches closed its block: up to the smallest frontier of all sources.
+    ``query.lastProgress.observedMetrics`` has the counts of late and rejected rows under ``tracetypes.SINK``: ``rows``, ``late``,
+    ``rejects``, and for each source ``late.SOURCE`` and ``rejects.SOURCE``.
 
     ``key_groups``: by default 16, or ``spark.sql.shuffle.partitions`` if that is more. ``late``: ``"count"`` counts late rows,
     ``"rows"`` keeps each with its reason in :meth:`Transformed.outcomes`.
 
     ``parts``: for a source, the column whose values count as sources of their own, such as ``partition`` of Kafka: each has its
-    own newest time and its own late rows. ``idle``: for a source, after how many seconds without a row the others do not wait for
+    own newest time. ``idle``: for a source, after how many seconds without a row the others do not wait for
     it (or for a part of it), by the times that Spark's log has of micro-batches. Both mean nothing for static DataFrames.
 
     Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for inputs that do not fit the flow or each other and for wrong
@@ -129,109 +138,21 @@ def transform(
     if key_groups is not None:
         need_whole("key_groups", key_groups)
     checked = check_once(flow)
-    spark, streams = _session_of(checked, inputs)
-    parts, spans = _parts_of(parts or {}, inputs), _spans(idle or {}, inputs)
+    spark, streams = session_of(checked, inputs)
+    parts, spans = parts_of(parts or {}, inputs), spans_of(idle or {}, inputs)
     if key_groups is None:
         key_groups = max(DEFAULT_KEY_GROUPS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0))
     sinks = list(checked.graph.sinks)
     plans = {sink.name: whole_plan(checked, sink, key_groups) for sink in sinks}
     for plan in plans.values():
         for leaf in plan.sources:
-            _refuse(leaf.source, streams=streams)
+            refuse(leaf.source, streams=streams)
             frame = inputs[leaf.source.name]
             check_types(leaf, f"the DataFrame of source {leaf.source.name!r}", {one.name: one.dataType for one in frame.schema})
     options = _Options(streams, streams and late == "rows", parts if streams else {}, spans if streams else {})
     outcomes = {name: _Lowering(spark, plan, inputs, options).outcomes() for name, plan in plans.items()}
     sources = {name: tuple(dict.fromkeys(leaf.source.name for leaf in plan.sources)) for name, plan in plans.items()}
     return Transformed(outcomes, sources)
-
-
-def need_choice_of_late(late: object) -> None:
-    """Raise ``TT402`` unless it is one of the two."""
-    if late not in ("count", "rows"):
-        raise UsageError("TT402", f"late is {show(late)}", fix='give "count" or "rows"')
-
-
-# ------------------------------------------------------------------------------------------------ what is refused
-
-
-def _parts_of(parts: Mapping[str, str], inputs: Mapping[str, DataFrame]) -> Mapping[str, str]:
-    """Raise ``TT402`` for an unknown source, ``TT203`` for an unknown column."""
-    for name, column in parts.items():
-        if name not in inputs:
-            raise UsageError("TT402", f"parts= has {name!r}, and there is no such source", fix="name a source")
-        if column not in inputs[name].columns:
-            has = ", ".join(map(repr, inputs[name].columns))
-            raise RunError(
-                "TT203", f"the DataFrame of source {name!r} has no column {show(column)}; it has {has}", fix="name one of them"
-            )
-    return parts
-
-
-def _spans(idle: Mapping[str, float], inputs: Mapping[str, DataFrame]) -> dict[str, int]:
-    """Microseconds, by source. Raises ``TT402``."""
-    for name in idle:
-        if name not in inputs:
-            raise UsageError("TT402", f"idle= has {name!r}, and there is no such source", fix="name a source")
-    return {name: span_as_micros(f"idle= of {name!r}", span, code="TT402") for name, span in idle.items()}
-
-
-def _session_of(checked: Checked, inputs: Mapping[str, DataFrame]) -> tuple[SparkSession, bool]:
-    """The session of the inputs, and whether they are streams. Raises :class:`UsageError` ``TT402``."""
-    sources = list(dict.fromkeys(source.name for source in checked.graph.sources))
-    for name in inputs:
-        if name not in sources:
-            raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(map(repr, sources))}")
-    for name in sources:
-        if name not in inputs:
-            raise UsageError("TT402", f"source {name!r} has no input", fix=f"give inputs={{{name!r}: a DataFrame}}")
-        if not isinstance(inputs[name], DataFrame):
-            found = type(inputs[name]).__name__
-            raise UsageError("TT402", f"the input of source {name!r} is a {found}", fix="give a DataFrame of PySpark")
-    first = inputs[sources[0]]
-    for name in sources[1:]:
-        if not _same(first.sparkSession, inputs[name].sparkSession):
-            raise UsageError(
-                "TT402",
-                f"the inputs of sources {sources[0]!r} and {name!r} are of two sessions",
-                fix="make both DataFrames with one SparkSession",
-            )
-    static = [name for name in sources if not inputs[name].isStreaming]
-    streams = [name for name in sources if inputs[name].isStreaming]
-    if static and streams:
-        raise UsageError(
-            "TT402",
-            f"the input of source {static[0]!r} is a static DataFrame beside the stream of {streams[0]!r}",
-            fix="join it to the stream before (a broadcast join), or read both as streams or both as static DataFrames",
-        )
-    return first.sparkSession, bool(streams)
-
-
-def _same(one: SparkSession, other: SparkSession) -> bool:
-    if one is other:
-        return True
-    mine, theirs = (getattr(session, "_jsparkSession", None) for session in (one, other))
-    return mine is not None and theirs is not None and bool(mine.equals(theirs))
-
-
-def _refuse(source: Source, *, streams: bool) -> None:
-    """Raise :class:`UsageError` ``TT430`` for a source that a DataFrame cannot be."""
-    where = f"{title(source)} ({source.where})"
-    if source.output != "items":
-        fix = 'take them from outcomes() with late="rows", or run the flow with run()'
-        raise UsageError("TT430", f"{where} reads {source.output} as a stream", fix=fix)
-    if isinstance(source.ordered_by, RowPosition):
-        fix = "order it by a column, as ordered_by=lambda row: row.offset"
-        raise UsageError("TT430", f"{where} is ordered by the position of its rows, and a DataFrame has none", fix=fix)
-    how = source.markers
-    if isinstance(how, InBand):
-        fix = "take markers from the times of rows: every(...)"
-        raise UsageError("TT430", f"{where} has markers in band, and the rows of a DataFrame have no order", fix=fix)
-    given = {"ahead": how.ahead, "per": how.per, "closes_after": how.closes_after if streams else None}
-    for name, value in given.items():
-        if value is not None:
-            fix = f"leave {name}= out, or run the flow with run()"
-            raise UsageError("TT430", f"{where} has {name}=, which a query of Spark's cannot follow", fix=fix)
 
 
 # --------------------------------------------------------------------------------------------------------- the plan
@@ -315,7 +236,7 @@ class _Lowering:
         for at, (name, schema) in enumerate(leaf.layout.columns):
             column = F.lit(None).cast(spark_type(schema))
             if name in types and not isinstance(schema, UnitValue):
-                column = read_as(_column(name), types[name], schema)
+                column = read_as(column_of(name), types[name], schema)
             columns.append(column.alias(numbered(at)))
         return frame.select(*columns, *marks)
 
@@ -324,8 +245,18 @@ class _Lowering:
         part = self.options.parts.get(leaf.source.name)
         if part is None and not self.options.idle:
             return []
-        name = F.lit("") if part is None else _column(part).cast("string")
+        name = F.lit("") if part is None else column_of(part).cast("string")
         return [name.alias("_part"), F.unix_micros(F.current_timestamp()).alias("_now")]
+
+    def read(self, scan: BagScan, marks: Sequence[Column]) -> DataFrame:
+        """The messages of a source."""
+        return self.columns(scan.link.leaf, marks).mapInArrow(scan.packed(self.parcel), MESSAGES)
+
+    def reports(self, reading: Stage, link: SourceLink) -> DataFrame:
+        """How far a source has come, for a stage that does not read it."""
+        marks = self.marks(link.leaf)
+        scan = BagScan(self.plan, reading, link, self.ids, counts=True, shows=False, reports_only=True, marks=bool(marks))
+        return self.read(scan, marks)
 
     def stage(self, stage: Stage, frames: Mapping[int, DataFrame]) -> DataFrame:
         """The messages that leave a stage."""
@@ -335,16 +266,16 @@ class _Lowering:
                 case SourceLink():
                     marks = self.marks(link.leaf)
                     switches = {"counts": self.streams, "shows": self.options.shows, "marks": bool(marks)}
-                    scan = BagScan(self.plan, stage, link, self.ids, **switches)
-                    arriving.append(self.columns(link.leaf, marks).mapInArrow(scan.packed(self.parcel), MESSAGES))
+                    arriving.append(self.read(BagScan(self.plan, stage, link, self.ids, **switches), marks))
                 case StageLink(leaf=leaf):
                     arriving.append(frames[leaf.stage])
                 case _:
                     raise AssertionError("a plan without channels reads one")
         if not self.streams:
             arriving.append(self._ends())
+        else:
+            arriving += [self.reports(reading, link) for reading, link in other_sources(self.plan, stage)]
         grouped = reduce(DataFrame.unionAll, arriving).groupBy("group")
-        self._require_others(stage)
         made_by = self._made_by() if self.streams else ""
         task = BagTask(self.plan, stage, self.ids, ends=not self.streams, made_by=made_by, idle=self.options.idle)
         if not self.streams:
@@ -362,21 +293,9 @@ class _Lowering:
         kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
         return self.spark.range(1).selectExpr(f"explode(array({ids})) AS group", kind, "X'' AS header", "X'' AS payload")
 
-    def _require_others(self, stage: Stage) -> None:
-        """Raise :class:`UsageError` ``TT430`` for a source that may be idle, if it is the only one of a stage beside others:
-        Spark does not call a stage to which no row comes."""
-        names = {link.leaf.source.name for link in links(stage.region) if isinstance(link, SourceLink)}
-        for name in names & self.options.idle.keys():
-            if len(links(stage.region)) == 1 and len({leaf.source.name for leaf in self.plan.sources}) > 1:
-                raise UsageError(
-                    "TT430",
-                    f"idle= has {name!r}, whose keyed operator reads no other source: nothing reaches it meanwhile",
-                    fix="leave it out, or merge the sources before the first keyed operator",
-                )
-
     def _made_by(self) -> str:
         """A hash of what a checkpoint depends on."""
-        kept = {**fingerprint(self.plan, key=_Blind(b"")).kept, "parts": sorted(self.options.parts.items())}
+        kept = {**fingerprint(self.plan, key=_Blind(b"")).kept, "parts": sorted(self.options.parts.items()), "memory": MEMORY}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -400,9 +319,3 @@ def _metrics(sources: tuple[str, ...]) -> list[Column]:
         mine = F.col("_source") == source
         metrics += [total(f"late.{source}", outcome == "late", mine), total(f"rejects.{source}", outcome == "reject", mine)]
     return metrics
-
-
-def _column(name: str) -> Column:
-    return F.col(f"`{name.replace('`', '``')}`")
-
-

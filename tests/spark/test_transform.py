@@ -71,9 +71,9 @@ def rows_in(frame: DataFrame, only: str | None = None) -> Counter[str]:
 def wanted(flow: Dataflow, bags: Sequence[Sequence[Reading]], *, drain: bool) -> tuple[Counter[str], int]:
     """The rows at the sink by the definition, and the number of late rows."""
     checked = check(flow)
-    trace, arranged = defined(checked, {"meters": bags}, drain=drain)
+    expected = defined(checked, {"meters": bags}, drain=drain)
     (sink,) = checked.graph.sinks
-    return rows_of(checked, sink, trace), len(arranged["meters"].late)
+    return rows_of(checked, sink, expected.trace), sum(expected.late.values())
 
 
 @pytest.fixture
@@ -158,6 +158,30 @@ def test_streams_restart_and_count_late_rows(plain: SparkSession, tmp_path: Path
     error = from_text(str(raised.value))
     assert error is not None
     assert error.code == "TT211"
+
+
+@pytest.mark.nightly
+def test_an_operator_waits_for_a_source_that_it_does_not_read(plain: SparkSession, tmp_path: Path) -> None:
+    flow = Dataflow("apart")
+    markers = every(seconds=10, time=lambda r: r.ts)
+    one, other = (flow.source(name, U[str, Reading], key=lambda r: r.id, markers=markers) for name in ("a", "b"))
+    counts = one.through(stdlib.aggregate(stdlib.count()))
+    watts = other.through(stdlib.map_values(lambda r: r.watts, to=int))
+    flow.sink("out", merge(counts, watts).through(stdlib.aggregate(stdlib.sum(of=int, to=int))), marker="at")
+    bags = {
+        "a": [[Reading("x", 5, 0), Reading("x", 45, 0)], [Reading("x", 12, 0), Reading("x", 3, 0)]],
+        "b": [[Reading("y", 1, 7), Reading("y", 11, 5)], [Reading("y", 62, 0)]],
+    }
+    for name, some in bags.items():
+        write(tmp_path / name, some)
+    plain.conf.set(STORE, ROCKSDB)
+    metrics = answered(transform(flow, {name: stream(plain, tmp_path / name) for name in bags}, key_groups=3)["out"], tmp_path)
+    checked = check(flow)
+    expected = defined(checked, bags, drain=False)
+    (sink,) = checked.graph.sinks
+    assert rows_in(plain.read.parquet(str(tmp_path / "out"))) == rows_of(checked, sink, expected.trace)
+    assert expected.late == {("a", 10_000_000): 1}
+    assert sum(one["late.a"] for one in metrics) == sum(one["late"] for one in metrics) == 1
 
 
 @pytest.mark.nightly
@@ -266,11 +290,7 @@ def test_what_is_refused(plain: SparkSession, tmp_path: Path, monkeypatch: pytes
     assert "no column 'part'; it has 'id'" in refused("TT203", totals(), rows, parts={"meters": "part"})
     assert "no such source" in refused("TT402", totals(), rows, idle={"m": 1})
     assert "idle= of 'meters' is 0" in refused("TT402", totals(), rows, idle={"meters": 0})
-    apart = Dataflow("apart")
-    one, other = (apart.source(name, U[Unit, Reading], markers=every(seconds=10, time=lambda r: r.ts)) for name in ("a", "b"))
-    apart.sink("out", merge(one.through(stdlib.aggregate(stdlib.count())), other.through(stdlib.aggregate(stdlib.count()))))
     plain.conf.set(STORE, ROCKSDB)
-    both = {"a": streaming, "b": streaming}
     table = {str(at): at for at in range(100_000)}
     large = Dataflow("large")
     meters = large.source("meters", U[str, Reading], key=lambda r: r.id, markers=every(seconds=10, time=lambda r: r.ts))
@@ -279,7 +299,6 @@ def test_what_is_refused(plain: SparkSession, tmp_path: Path, monkeypatch: pytes
     large.sink("out", sums.through(stdlib.aggregate(stdlib.count())))
     monkeypatch.setattr("tracetypes.compiler.spark.transform.THRESHOLD", "spark.as.it.is")  # ours is set in this session
     assert "as broadcasts" in refused("TT431", large, streaming)
-    assert "reads no other source" in refused("TT430", apart, both, idle={"a": 1})
     text = refused("TT203", totals(), rows.selectExpr("id", "CAST(ts AS STRING) AS ts", "watts"))
     assert "the DataFrame of source 'meters'" in text
     assert "'ts' is string, expected int" in text
