@@ -19,11 +19,13 @@ from tests.strategies import some
 from tracetypes import Dataflow, OpKeyedOrdered, U, every, interpret_rows, sort
 from tracetypes.compiler.analysis.ordered import Ordered
 from tracetypes.compiler.columns.arrow import array
+from tracetypes.compiler.columns.column import take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.machine.compilation import Compilation
 from tracetypes.compiler.plan.planner import plan
-from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime import last_item, limits, ordered_check, ordered_kernel
 from tracetypes.compiler.runtime.messages import Difference
+from tracetypes.compiler.runtime.ordered_base import Emitted, Replay
 from tracetypes.compiler.runtime.ordered_kernel import OrderedColumns, _Steps
 from tracetypes.compiler.runtime.ordered_machine import MachineLoop
 from tracetypes.compiler.runtime.ordered_states import OrderedStates, slots_of
@@ -303,6 +305,35 @@ def test_a_wrong_answer_is_found(columns: Counter[str], monkeypatch: pytest.Monk
             with pytest.raises(Difference) as caught:
                 simulate(plan(compiled(name)[0], key_groups=1), {"in": tame(300)}, seed=1)
             assert caught.value.method == "on_item"
+
+
+def test_few_emissions_of_an_item_are_compared(columns: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One item may have a thousand million of them."""
+    seen = list[Replay]()
+    right_key, right_kernel = Replay.key, last_item.at_once
+
+    def kept(self: Replay, *args: Any) -> Any:
+        seen.append(self)
+        return right_key(self, *args)
+
+    def wrong(*args: Any) -> Any:
+        after, out = right_kernel(*args)
+        first = np.searchsorted(out.codes, np.unique(out.codes))
+        rows = np.arange(len(out.codes))
+        if len(rows) > 70 * 52:
+            rows[first + 50] = first + 51
+        return after, Emitted(out.codes, out.ends, take(out.values, rows))
+
+    monkeypatch.setattr(Replay, "key", kept)
+    rows = [Reading(f"d{number}", at, float(at)) for at in (0, 700) for number in range(70)]
+    checked = compiled("gaps")[0]
+    one = attrs.evolve(plan(checked, key_groups=1), verify_every=7)
+    assert simulate(one, {"in": rows}, seed=1, steps=1).trace == interpret_rows(checked, {"in": rows})[0]["out"]
+    assert columns["items"] == len(rows)
+    assert max(len(replay.values) for replay in seen) == ordered_check.EMITTED
+    monkeypatch.setattr(ordered_kernel, "at_once", wrong)
+    with pytest.raises(Difference):
+        simulate(one, {"in": rows}, seed=1, steps=1)
 
 
 def test_what_threads_know_of_the_keys_of_a_state() -> None:

@@ -232,6 +232,22 @@ def test_parquet_has_no_dictionaries_of_floats_and_times(tmp_path: Path) -> None
     assert found == [(1, 0.5, 1, "a"), (2, None, 1, "a"), (None, 0.0, 2, "a"), (1_700_000_000_123_456, math.inf, None, "a")]
 
 
+def test_text_stays_coded_where_entries_are_twice(tmp_path: Path) -> None:
+    """Parquet alone would write such text as it is. Columns with codes have no least and greatest text."""
+    texts = [f"{n} {'long ' * 20}" for n in range(3)]
+    column = pa.DictionaryArray.from_arrays(pa.array([3, 0, 2, None] * 500, pa.int32()), pa.array([*texts, texts[1]]))
+    inner = pa.StructArray.from_arrays([column], names=["s"], mask=column.is_null())
+    file = open_sink_file(Parquet(), str(tmp_path / "out.parquet"))
+    file.write(pa.RecordBatch.from_arrays([column, inner, column.indices], names=["s", "inner", "n"]))
+    file.close()
+    parquet = pq.ParquetFile(tmp_path / "out.parquet")
+    group = parquet.metadata.row_group(0)
+    assert group.total_byte_size < 5_000
+    assert [group.column(at).statistics is not None for at in range(3)] == [False, False, True]
+    shown = [None if text is None else {"s": text} for text in column.to_pylist()]
+    assert parquet.read().select(["s", "inner"]).to_pydict() == {"s": column.to_pylist(), "inner": shown}
+
+
 @attrs.frozen
 class Inner:
     """With a text, a time and a float."""

@@ -80,18 +80,21 @@ def _by_entries(parts: Sequence[tuple[Column, int]]) -> DictionaryEncoded | None
     if not any(isinstance(column.storage, DictionaryEncoded) for column, _ in parts):
         return None
     entries, codes, first = list[Any](), list[Any](), 0
+    begins: dict[int, int] = {}
     for column, count in parts:
         storage = column.storage
         coded = isinstance(storage, DictionaryEncoded)
         some = storage.dictionary if coded else full_values(column, count)
         if not isinstance(some, pa.Array):
             return None
-        entries.append(some)
-        codes.append((storage.codes if coded else np.arange(count)) + first)
-        first += len(some)
+        if id(some) not in begins:  # pieces of one column share their entries
+            begins[id(some)], first = first, first + len(some)
+            entries.append(some)
+        codes.append((storage.codes if coded else np.arange(count)) + begins[id(some)])
     if SHARED * first > sum(count for _, count in parts) or len({one.type for one in entries}) > 1:
         return None
-    return DictionaryEncoded(np.concatenate(codes).astype(np.int32, copy=False), pa.concat_arrays(entries))
+    whole = entries[0] if len(entries) == 1 else pa.concat_arrays(entries)
+    return DictionaryEncoded(np.concatenate(codes).astype(np.int32, copy=False), whole)
 
 
 def _lists(parts: Sequence[tuple[Columns, int]]) -> Column | None:

@@ -7,6 +7,7 @@ sequential algorithm.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
@@ -42,6 +43,7 @@ from tracetypes.templates import OpKeyedOrdered
 __all__ = [
     "NEVER",
     "Emitted",
+    "Enough",
     "Following",
     "KernelOfKeys",
     "OrderedKernel",
@@ -248,15 +250,21 @@ def first_markers(items: OrderedItems, slots: Any) -> Any:
     return first
 
 
+class Enough(BaseException):
+    """An operator has emitted as much as somebody wants to see. No code of an author catches it."""
+
+
 @final
 class Replay:
-    """An operator in Python, key by key: what it emits, with the end of each block."""
+    """An operator in Python, key by key: what it emits, with the end of each block. ``most``: of emissions, from which on it
+    raises :class:`Enough`."""
 
-    def __init__(self, op: Any, form: OrderedForm, markers: MarkerRuns) -> None:
+    def __init__(self, op: Any, form: OrderedForm, markers: MarkerRuns, most: float = math.inf) -> None:
         self.op, self.markers, self.marks = op, markers, form.marks and bool(markers)
         self.dues, self.puts_off = form.dues, form.puts_off
         self.next = op.next_emission if form.puts_off else op.next_due
         self.fit, self.types = conformer(form.gives), states_of(op)
+        self.most = most
         self.values: list[Any] = []
         self.ends: list[int] = []
 
@@ -288,6 +296,8 @@ class Replay:
             state = self.types.returned("on_marker", key, self.op.on_marker(state, key, Marker(marker), self._emit))
 
     def _emit(self, value: Any) -> None:
+        if len(self.values) >= self.most:
+            raise Enough
         self.values.append(self.fit(value))
         self.ends.append(self.end)
 

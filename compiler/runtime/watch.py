@@ -201,6 +201,8 @@ class Watch:
         def both(*pair: Any) -> None:
             try:
                 emit(*pair)
+                if not emitter.whole:
+                    return
                 try:
                     keep(*copied(pair))
                 except (Abandon, UsageError):
