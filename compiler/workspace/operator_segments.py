@@ -10,13 +10,16 @@ anew. A cheap operator is part of each segment that reads it (:mod:`.cheap_opera
 
 The plan of a segment follows from the flow that started it, never from flows that come later: they come and leave, and the plan
 stays. Behind the end of a stream there is the silence (:mod:`tracetypes.silence`) that the readers in that flow need. More would
-be markers of a merged stream, and less would leave out what they still emit.
+be markers of a merged stream, and less would leave out what they still emit. A stream ends when a flow is drained. If that flow
+has joined operators of another one and needs another silence (:func:`silences_of`), they are planned anew for its drain, in a
+copy in which it is alone (:mod:`.drain_copies`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TypeVar
 
 import attrs
 
@@ -31,9 +34,9 @@ from tracetypes.compiler.workspace.running import Instance, Operator
 from tracetypes.edges import EdgeType
 from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import Gate, Graph, Node, Receive, Sink, Source, title
-from tracetypes.silence import NOTHING, needs, periods_in, unrolled
+from tracetypes.silence import NOTHING, Need, needs, periods_in
 
-__all__ = ["Launched", "OperatorSegment", "Reading", "name_of", "operator_segment"]
+__all__ = ["Launched", "OperatorSegment", "Reading", "name_of", "operator_segment", "silences_of"]
 
 @attrs.frozen
 class Reading:
@@ -61,11 +64,13 @@ class OperatorSegment:
     segment: Segment
     _launched: Launched = attrs.field(alias="launched")
     _id: int = attrs.field(alias="id")
+    _silence: Need | None = attrs.field(alias="silence", default=None)
+    """Behind its end, if it is not the one that the flow needs that has started it."""
 
     @cached_property
     def plan(self) -> Plan:
         """Its plan, which takes some milliseconds to make."""
-        return _plan(self._launched, self.segment, self._id)
+        return _plan(self._launched, self.segment, self._id, self._silence)
 
     @property
     def upstream(self) -> tuple[Instance, ...]:
@@ -78,7 +83,7 @@ def name_of(operator: Operator) -> str:
     return f"{operator.launch}-{operator.id}"
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True, slots=False)
 class Launched:
     """A dataflow as one launch has it. ``sinks``: their names by their number; ``classes``: of the operators, by their number;
     ``cheap``: the numbers of those that are computed again by each reader."""
@@ -92,12 +97,39 @@ class Launched:
     fuse: bool
     once: AnalysisCache = attrs.field(factory=AnalysisCache)
 
+    @cached_property
+    def silences(self) -> Mapping[Class, Need]:
+        """The silence that the readers of each operator need in this flow. Operators of one class are one."""
+        nodes = {self.classes[one.id]: one for one in reversed(self.checked.graph.nodes) if one.id in self.classes}
+        inputs = {cls: tuple(self.classes[id] for id in one.inputs) for cls, one in nodes.items()}
+        return silences_of({cls: (nodes[cls], inputs[cls]) for cls in reversed(nodes)})
+
+
+Name = TypeVar("Name", Class, Instance)
+
+
+def silences_of(operators: Mapping[Name, tuple[Node, tuple[Name, ...]]]) -> dict[Name, Need]:
+    """The silence that the readers of operators need, which are all that there are. ``operators``: each behind those that it
+    reads, with its node."""
+    numbers = {name: number for number, name in enumerate(operators)}
+    steps = [
+        (attrs.evolve(node, id=numbers[name]), tuple(numbers[one] for one in inputs))
+        for name, (node, inputs) in operators.items()
+    ]
+    out = needs(steps, periods_in(steps)).out
+    return {name: out.get(number, NOTHING) for name, number in numbers.items()}
+
 
 def operator_segment(
-    launched: Launched, operators: Mapping[Instance, Operator], root: Operator, behind: Mapping[Reading, int]
+    launched: Launched,
+    operators: Mapping[Instance, Operator],
+    root: Operator,
+    behind: Mapping[Reading, int],
+    silence: Need | None = None,
 ) -> OperatorSegment:
     """The segment of an operator that is not cheap. ``operators``: all that run. ``behind``: the markers behind which it reads
-    its channels; those that are not there yet do not matter for its ``readings``."""
+    its channels; those that are not there yet do not matter for its ``readings``. ``silence``: behind its end, if it is not the
+    one that the flow needs that has started it."""
     checked, by_id = launched.checked, launched.checked.graph.by_id
     nodes: list[Node] = []
     types: dict[int, EdgeType] = {}
@@ -152,12 +184,13 @@ def operator_segment(
         segment=segment,
         launched=launched,
         id=root.id,
+        silence=silence,
         members=tuple(members),
         readings=tuple(readings),
     )
 
 
-def _plan(launched: Launched, segment: Segment, root: int) -> Plan:
+def _plan(launched: Launched, segment: Segment, root: int, silence: Need | None) -> Plan:
     periods, in_band, gated = set[int](), False, False
     pending, seen = [root], set[int]()
     while pending:
@@ -175,8 +208,8 @@ def _plan(launched: Launched, segment: Segment, root: int) -> Plan:
             case _:
                 pass
         pending.extend(node.inputs)
-    steps = unrolled(launched.checked.graph)
-    silence = needs(steps, periods_in(steps)).out.get(root, NOTHING)
+    if silence is None:
+        silence = launched.silences[launched.classes[root]]
     return plan_of(
         compile_graph(segment.ungated, parallelism=launched.parallelism, key_groups=launched.key_groups),
         parallelism=launched.parallelism,

@@ -41,13 +41,15 @@ from tracetypes.compiler.workspace.operator_segments import (
     Reading,
     name_of,
     operator_segment,
+    silences_of,
 )
 from tracetypes.compiler.workspace.restarts import Backoff, State
 from tracetypes.compiler.workspace.running import Decision, Instance, Operator, Running
 from tracetypes.compiler.workspace.segment_host import SHORT, SegmentHost
 from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError
-from tracetypes.nodes import Sink, title
+from tracetypes.nodes import Node, Sink, title
+from tracetypes.silence import Need
 
 __all__ = ["NO_START", "Reconciler", "Start", "Submitted"]
 
@@ -97,12 +99,15 @@ class Reconciler:
         self.changes: dict[str, list[str]] = {}
         """What has another version than at the submit of a flow, by its name."""
         self._launched: dict[int, tuple[Launch, Launched]] = {}
+        self._silences: Mapping[Instance, Need] = {}
+        """Behind the end of operators, where it is not the one that the flow needs that has started them."""
 
     # ------------------------------------------------------------------------------------------------------- flows
 
     def restore(self, *, imports: bool = True, sources_end: bool = False) -> None:
         """Start what shall run, and remove everything else. ``imports``: from the copies of code, which this process has not
-        imported yet. ``sources_end``: sources do not run; readers of their channels find what they have sent."""
+        imported yet. ``sources_end``: sources do not run, and readers of their channels find what they have sent: behind it there
+        is the silence that the flow needs that is there."""
         self.running, self.markers = self.database.running(), self.database.markers()
         launches = {one.launch for one in self.running.operators.values()}
         self.launches.forget_others(launches)
@@ -114,6 +119,9 @@ class Reconciler:
                 self.changes[name] = copy.changes
         for number in sorted(launches):
             self._launched[number] = self._of(self.launches.of(number))
+        if sources_end:
+            (flow,) = self.running.flows
+            self._silences = self._silences_for(flow)
         segments = [self._segment(one) for one in self._in_order(self.running.operators.values())]
         for segment in segments:
             self.host.open_channel(segment)
@@ -222,11 +230,28 @@ class Reconciler:
         self._carry_out(decision)
         return decision
 
-    def shares_open_blocks(self, name: str) -> bool:
-        """Whether a flow shares operators behind sources. They go on when it leaves, and may have open blocks of its."""
+    def needs_copy(self, name: str) -> bool:
+        """Whether a flow is drained in a copy. It is if it shares operators behind sources: they go on when it leaves, and may
+        have open blocks of its. And it is if some of its operators were started by another flow that needs another silence
+        behind their end."""
         stops = {one.instance for one in unmerge(self.running, name).stop}
-        shared = [self.running.operators[one] for one in self.running.flows[name].needs if one not in stops]
-        return any(one.inputs and self._is_segment(one, self._launched[one.launch][1]) for one in shared)
+        silences = self._silences_for(name)
+        for one in (self.running.operators[each] for each in self.running.flows[name].needs):
+            launched = self._launched[one.launch][1]
+            if one.instance in stops:
+                if launched.silences[launched.classes[one.id]] != silences[one.instance]:
+                    return True
+            elif one.inputs and self._is_segment(one, launched):
+                return True
+        return False
+
+    def _silences_for(self, name: str) -> dict[Instance, Need]:
+        """The silence that a flow needs behind the end of each of its operators."""
+        operators = (self.running.operators[one] for one in self.running.flows[name].needs)
+        return silences_of({one.instance: (self._node(one), one.inputs) for one in operators})
+
+    def _node(self, operator: Operator) -> Node:
+        return self._launched[operator.launch][1].checked.graph.by_id[operator.id]
 
     def take_over(self, name: str, successor: str) -> Decision | None:
         """Let one flow, which runs, take the name of another one, which stops: if that one has answered all that the successor
@@ -255,8 +280,7 @@ class Reconciler:
     def _sinks_of(self, name: str) -> dict[str, str]:
         """The segments that write the outputs of a flow, by sink."""
         operators = [self.running.operators[instance] for _, instance in self.running.flows[name].sinks]
-        graphs = {one: self._launched[one.launch][1].checked.graph.by_id for one in operators}
-        return {node.name: name_of(one) for one in operators if isinstance(node := graphs[one][one.id], Sink)}
+        return {node.name: name_of(one) for one in operators if isinstance(node := self._node(one), Sink)}
 
     def need(self, name: str) -> None:
         """Raises :class:`UsageError` ``TT402`` if there is no such flow."""
@@ -271,8 +295,7 @@ class Reconciler:
 
     def title(self, one: Instance) -> str:
         """An operator for people."""
-        operator = self.running.operators[one]
-        return title(self._launched[operator.launch][1].checked.graph.by_id[operator.id])
+        return title(self._node(self.running.operators[one]))
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
@@ -426,14 +449,14 @@ class Reconciler:
     def _segment(self, operator: Operator) -> OperatorSegment:
         """The segment of an operator that runs, with the markers behind which it reads."""
         _, launched = self._launched[operator.launch]
-        operators = self.running.operators
-        bare = operator_segment(launched, operators, operator, {})
+        operators, silence = self.running.operators, self._silences.get(operator.instance)
+        bare = operator_segment(launched, operators, operator, {}, silence)
         behind: dict[Reading, int] = {}
         for one in bare.readings:
             marker = self.markers.get((operators[one.reader].launch, operators[one.reader].id, one.place), BEGINNING)
             if marker != BEGINNING:
                 behind[one] = marker
-        return operator_segment(launched, operators, operator, behind) if behind else bare
+        return operator_segment(launched, operators, operator, behind, silence) if behind else bare
 
     def _channels(self, segment: OperatorSegment) -> list[str]:
         return [name_of(self.running.operators[tap]) for tap in segment.upstream]

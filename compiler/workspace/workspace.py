@@ -268,7 +268,7 @@ class Workspace:
             self._rows.deliver(name)
             outputs = self._reconciler.database.submission(name).plain["outputs"]
             copy: DrainCopy | None = None
-            if drain and self._reconciler.shares_open_blocks(name):
+            if drain and self._reconciler.needs_copy(name):
                 copy, decision = self._drains.begin(name)
             else:
                 decision = self._reconciler.remove(name, drain=drain, seconds=seconds)
