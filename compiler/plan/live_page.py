@@ -79,11 +79,12 @@ class Row:
 
 @attrs.frozen(kw_only=True)
 class Table:
-    """A table below the picture."""
+    """A table below the picture. ``is_long``: it is shown when somebody opens it."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    is_long: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -108,6 +109,7 @@ class LivePage:
                 title=each["title"],
                 columns=tuple(Column(**one) for one in each["columns"]),
                 rows=tuple(Row(**{name: _tuple(cell) for name, cell in one.items()}) for one in each["rows"]),
+                is_long=each["is_long"],
             )
             for each in plain["tables"]
         )
@@ -249,8 +251,9 @@ def _table(number: int, table: Table) -> tuple[str, str, dict[str, str]]:
         f'<th scope="col"{_of_number(one)}{_about(one)}>{escape(one.name)}</th>' for one in table.columns
     )
     pieces = {f"row {number} {row.name}": _row(f"row {number} {row.name}", table.columns, row) for row in table.rows}
-    head = f'<div class="tt-table"><table><caption>{escape(table.title)}</caption><thead><tr>{heads}</thead><tbody>'
-    return f"{head}{''.join(pieces.values())}</tbody></table></div>", head + "\n".join(pieces), pieces
+    head = f'<details class="tt-table"{"" if table.is_long else " open"}><summary>{escape(table.title)}</summary>'
+    head += f"<table><thead><tr>{heads}</tr></thead><tbody>"
+    return f"{head}{''.join(pieces.values())}</tbody></table></details>", head + "\n".join(pieces), pieces
 
 
 def _row(name: str, columns: Sequence[Column], row: Row) -> str:

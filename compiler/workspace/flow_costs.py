@@ -39,6 +39,11 @@ class FlowCosts:
     """The flows at the last look."""
     _readers: dict[Instance, dict[str, None]] = attrs.field(init=False, factory=dict)
     """The names of the flows that need each operator."""
+    _used: dict[str, float] = attrs.field(init=False, factory=dict)
+    total: float = attrs.field(init=False, default=0.0)
+    """Processor seconds of all operators."""
+    left: float = attrs.field(init=False, default=0.0)
+    """The part of them that no flow has: of flows that have left, and of operators that end."""
 
     def look(self) -> None:
         """Divide what was used since the last look."""
@@ -51,14 +56,17 @@ class FlowCosts:
             last, before = self._segments.get(name, (one.running, 0.0))
             self._segments[name] = one.running, now
             used = now - before if last is one.running else now
+            self.total += used
+            self._used[name] = self._used.get(name, 0.0) + used
             names = self._readers.get(one.segment.root, {}) if used else {}
+            self.left += 0.0 if names else used
             for flow_name in names:
                 cost = self._flows.get(flow_name, Cost())
                 self._flows[flow_name] = Cost(cost.share + used / len(names), cost.alone + used)
         for gone in self._segments.keys() - hosted.keys():
-            del self._segments[gone]
+            del self._segments[gone], self._used[gone]
         for gone in self._flows.keys() - running.flows.keys():
-            del self._flows[gone]
+            self.left += self._flows.pop(gone).share
 
     def _note(self, flows: Mapping[str, Flow]) -> None:
         """Flows have come and gone. Each is looked at once, so a look takes no longer if many flows run."""
@@ -77,3 +85,7 @@ class FlowCosts:
     def of(self, name: str) -> Cost:
         """Of a flow, up to the last look."""
         return self._flows.get(name, Cost())
+
+    def of_operator(self, name: str) -> float:
+        """The processor seconds of an operator, by the name of its segment."""
+        return self._used.get(name, 0.0)

@@ -65,6 +65,7 @@ class HostedSegment:
     """Of its last start."""
     opened: OpenSegment | Exception | None = None
     """For its first start, if it was opened before: or what that failed of."""
+    starts: int = 0
 
 
 class Ended:
@@ -339,6 +340,7 @@ class SegmentHost:
         opened, hosted.opened = hosted.opened, None
         if isinstance(opened, Exception):
             raise opened
+        hosted.starts += 1
         hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(opened or self._opened(hosted))
         return hosted.running
 

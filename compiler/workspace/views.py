@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
+from tracetypes.compiler.backend.backend import Running
 from tracetypes.compiler.plan.box_places import BoxPlaces
 from tracetypes.compiler.plan.live_page import picture_of
 from tracetypes.compiler.workspace.arguments import time_of
@@ -87,6 +88,10 @@ class WorkspaceView:
     kept: Mapping[str, Mapping[str, int]]
     graph: tuple[OperatorView, ...]
     """All operators that run, each behind those that it reads."""
+    seconds: float = 0.0
+    """Of a processor, of all operators since the process has started, on the local backend."""
+    left: float = 0.0
+    """The part of :attr:`seconds` that no flow has: of flows that have left, and of operators that end."""
     _places: BoxPlaces = attrs.field(factory=BoxPlaces, alias="places", repr=False, eq=False)
 
     @property
@@ -162,7 +167,7 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: F
     )
 
 
-def operators_of(reconciler: Reconciler) -> tuple[OperatorView, ...]:
+def operators_of(reconciler: Reconciler, costs: FlowCosts) -> tuple[OperatorView, ...]:
     """All operators that run, each behind those that it reads."""
     running, host = reconciler.running, reconciler.host
     states = host.states()
@@ -185,5 +190,12 @@ def operators_of(reconciler: Reconciler) -> tuple[OperatorView, ...]:
                 written=0 if hosted is None else hosted.summary.written,
                 kept=max((one.size for one in host.kept_for(name).values()), default=0),
                 error=None if error is None else str(error),
+                seconds=costs.of_operator(name),
+                starts=0 if hosted is None else hosted.starts,
+                lag=None if hosted is None or hosted.running is None else _lag(hosted.running),
             )
     return tuple(attrs.evolve(one, flows=tuple(flows[one.name])) for one in found.values())
+
+
+def _lag(running: Running) -> float | None:
+    return None if running.metrics is None else running.metrics.lag

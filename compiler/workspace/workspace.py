@@ -366,7 +366,9 @@ class Workspace:
                 operators=len(reconciler.running.operators),
                 submitted=sum(one.operators for one in flows),
                 segments={name: state.value for name, state in reconciler.host.states().items()},
-                graph=operators_of(reconciler),
+                graph=operators_of(reconciler, self._costs),
+                seconds=self._costs.total,
+                left=self._costs.left,
                 places=self._places,
                 kept={name: {reader: one.size for reader, one in by.items()} for name, by in kept.items() if by},
             )

@@ -170,7 +170,8 @@ def test_the_page_of_a_workspace(browser: Any, folder: tuple[Path, str]) -> None
         assert focused(browser) == "filter"
         press(browser, "wide")
         assert faded(browser) == 3  # all of `spent` but the source
-        script = "return [...document.querySelectorAll('#tables tbody tr:not([hidden]) th')].map(one => one.textContent)"
+        script = "return [...document.querySelector('#tables tbody').rows].filter(one => !one.hidden)"
+        script += ".map(one => one.cells[0].textContent.trim())"
         assert browser.execute_script(script) == ["wide"]
         press(browser, Keys.ESCAPE)
         assert faded(browser) == 0

@@ -44,6 +44,9 @@ def test_shares_add_up(steps: list[tuple[set[str], set[str]]]) -> None:
         for name in flows:
             assert abs(costs.of(name).share - share[name]) < 1e-9
             assert abs(costs.of(name).saved - (alone[name] - share[name])) < 1e-9
+        present = sum(costs.of(name).share for name in flows)
+        assert abs(present + costs.left - costs.total) < 1e-9  # nothing is lost
+        assert abs(sum(costs.of_operator(one) for one in SEGMENTS) - costs.total) < 1e-9
 
 
 def test_a_flow_that_is_not_there_costs_nothing() -> None:

@@ -27,6 +27,7 @@ import pytest
 from tracetypes.compiler.workspace.service.accounts import Accounts
 from tracetypes.compiler.workspace.service.landlock import AVAILABLE
 from tracetypes.compiler.workspace.service.places import place_below
+from tracetypes.compiler.workspace.service.process_tree import tree_seconds
 from tracetypes.compiler.workspace.service.request_limits import depth_of
 from tracetypes.compiler.workspace.service.server import Address
 from tracetypes.errors import UsageError
@@ -395,6 +396,26 @@ def test_the_page_shows_the_merged_graph(served: Served, owner: WorkspaceClient,
         assert re.findall(r'data-piece="box (\d+)"', first["graph"]) == ["0", "1", "2", "3"]
     with served.administrator() as administrator, browser(served, administrator) as page:
         assert f"{own}.mine" in shown(page)["tables"]
+
+
+def test_only_an_administrator_sees_what_belongs_to_no_operator(served: Served, owner: WorkspaceClient) -> None:
+    owner.submit("mine", totals())
+    rows(owner, "mine")
+    with browser(served, owner) as page:
+        tables = shown(page)["tables"]
+        assert "Owners" not in tables
+        assert "no operator" not in tables
+    with served.administrator() as administrator, browser(served, administrator) as page:
+        first = shown(page)
+        assert "Owners" in first["tables"]
+        cells = dict(re.findall(r'data-piece="row 3 (\w+)".*?data-name="seconds">([^<]*) s<', first["tables"]))
+        assert set(cells) == {"flows", "left", "workers", "http", "all"}
+        amounts = {name: float(one.replace(",", "")) for name, one in cells.items()}
+        used = tree_seconds(served.process.pid)
+        assert used is not None
+        assert amounts["all"] <= used.own + used.below + 0.1
+        assert amounts["workers"] > 0
+        assert "tt-colour-" in first["graph"]
 
 
 def test_the_cookie_of_the_page_changes_nothing(served: Served, owner: WorkspaceClient) -> None:

@@ -14,11 +14,21 @@ function fade() {
 
 function show(news) {
   const focused = document.activeElement?.dataset?.piece;
-  for (const [id, text] of Object.entries(news.parts ?? {})) part(id).innerHTML = text;
+  for (const [id, text] of Object.entries(news.parts ?? {})) replace(part(id), text);
   for (const [name, text] of Object.entries(news.pieces ?? {})) piece(name).outerHTML = text;
   if (focused && document.activeElement?.dataset?.piece !== focused) piece(focused)?.focus({ preventScroll: true });
   document.title = part("heading").textContent;
   fade();
+}
+
+// What somebody has opened or closed stays so, and what was scrolled stays where it is.
+function replace(place, text) {
+  const title = (one) => one.querySelector("summary").textContent;
+  const open = new Map([...place.querySelectorAll("details")].map((one) => [title(one), one.open]));
+  const { scrollLeft, scrollTop } = place;
+  place.innerHTML = text;
+  for (const one of place.querySelectorAll("details")) one.open = open.get(title(one)) ?? one.open;
+  place.scrollTo(scrollLeft, scrollTop);
 }
 
 function piece(name) {

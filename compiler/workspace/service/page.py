@@ -6,28 +6,30 @@ image of another place.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+import time
+from typing import Annotated, Final
 
-import attrs
 from fastapi import Cookie, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
-from tracetypes.compiler.plan.live_page import Column, Drawing, LivePage, Row, Shown, Table
-from tracetypes.compiler.workspace.merged_graph import OperatorView, box_of
+from tracetypes.compiler.plan.live_page import Shown
 from tracetypes.compiler.workspace.service.accounts import Token
 from tracetypes.compiler.workspace.service.errors import Refused
 from tracetypes.compiler.workspace.service.page_files import HEADERS, html_of, script, style, updates
 from tracetypes.compiler.workspace.service.request_limits import Rates
 from tracetypes.compiler.workspace.service.service import Service
-from tracetypes.errors import counted
+from tracetypes.compiler.workspace.service.viewer import Viewer
 
 __all__ = ["add_page"]
 
 COOKIE: Final = "tracetypes"
+
+FRESH: Final = 0.5
+"""Seconds for which what a viewer sees is shown again."""
+
 
 class LoginBody(BaseModel):
     """The token of whoever looks."""
@@ -35,64 +37,25 @@ class LoginBody(BaseModel):
     token: str = Field(max_length=300)
 
 
-class Viewer:
-    """What one owner sees. The boxes have places and numbers of their own: gaps in them would tell of flows of others."""
-
-    def __init__(self) -> None:
-        self._drawing, self._numbers = Drawing(), dict[str, str]()
-        self._lock = threading.Lock()
-
-    def shown(self, operators: Sequence[OperatorView], flows: Sequence[Mapping[str, Any]], *, has_owner: bool) -> Shown:
-        """The page as HTML."""
-        with self._lock:
-            for one in operators:
-                self._numbers.setdefault(one.name, str(len(self._numbers)))
-            number = self._numbers
-            boxes = [
-                attrs.evolve(box_of(one), name=number[one.name], inputs=tuple(number[each] for each in one.inputs))
-                for one in operators
-            ]
-            names = [f"{one['owner']}.{one['name']}" if has_owner else one["name"] for one in flows]
-            rows = tuple(_row(name, one) for name, one in zip(names, flows, strict=True))
-            heading = f"Workspace: {counted(len(flows), 'flow')}, {counted(len(operators), 'operator')}"
-            return self._drawing.of(
-                LivePage(heading=heading, boxes=tuple(boxes), tables=(Table(title="Flows", columns=_FLOWS, rows=rows),))
-            )
-
-
-_FLOWS: Final = (
-    Column("flow"),
-    Column("state"),
-    Column("operators", is_number=True, about="that it needs"),
-    Column("shared", is_number=True, about="operators that other flows need, too"),
-    Column("rows", is_number=True, about="that its sources have read since its submit"),
-    Column("late", is_number=True),
-    Column("rejected", is_number=True),
-    Column("processor", is_number=True, about="seconds, with its part of what it shares"),
-    Column("saved", is_number=True, about="processor seconds that it saves by sharing"),
-    Column("notes"),
-)
-
-
-def _row(name: str, one: Mapping[str, Any]) -> Row:
-    counts = (f"{one[what]:,}" for what in ("operators", "shared", "rows", "late", "rejects"))
-    seconds = (f"{one[what]:,.1f} s" for what in ("seconds", "saved"))
-    notes = " ".join(filter(None, [one["error"], *one["notes"]]))
-    cells = (name, one["state"], *counts, *seconds, notes)
-    return Row(name=name, cells=cells, words=name, is_failed=one["state"] in ("failed", "stopped"))
-
-
 class Page:
-    """What each viewer sees."""
+    """What each viewer sees. It is made once a second for all browsers of an owner."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._viewers: dict[str, Viewer] = {}
+        self._views: dict[str, tuple[Viewer, threading.Lock]] = {}
+        self._shown: dict[str, tuple[float, Shown]] = {}
 
     def shown(self, token: Token) -> Shown:
         """The graph and the flows that a token may see."""
-        viewer = self._viewers.setdefault("" if token.is_administrator else token.owner, Viewer())
-        return viewer.shown(self.service.graph(token), self.service.flows(token), has_owner=token.is_administrator)
+        who, service = "" if token.is_administrator else token.owner, self.service
+        view, lock = self._views.setdefault(who, (Viewer(is_administrator=token.is_administrator), threading.Lock()))
+        with lock:
+            at, shown = self._shown.get(who, (0.0, None))
+            if shown is None or time.monotonic() > at + FRESH:
+                seconds = service.processor_seconds() if token.is_administrator else None
+                shown = view.shown(service.graph(token), service.flows(token), seconds)
+                self._shown[who] = time.monotonic(), shown
+            return shown
 
 
 def add_page(app: FastAPI, service: Service, rates: Rates, *, is_secure: bool) -> None:

@@ -16,10 +16,10 @@ from tracetypes.compiler.workspace.merged_graph import OperatorView
 from tracetypes.compiler.workspace.service.accounts import Accounts, Flow, Role, Token
 from tracetypes.compiler.workspace.service.errors import Refused, refused_of
 from tracetypes.compiler.workspace.service.landlock import AVAILABLE
+from tracetypes.compiler.workspace.service.process_tree import ProcessorSeconds, tree_seconds
 from tracetypes.compiler.workspace.service.registry import Registry, is_name
-from tracetypes.compiler.workspace.service.worker_process import CallFailed
 from tracetypes.compiler.workspace.service.workers import Workers
-from tracetypes.errors import RunError, UsageError
+from tracetypes.errors import UsageError
 
 __all__ = ["Service"]
 
@@ -183,15 +183,19 @@ class Service:
         return [shown for worker in sorted(workers) for one in self._operators(worker) if (shown := self._own(token, one))]
 
     def _operators(self, worker: str) -> list[OperatorView]:
-        try:
-            found = self.workers.of(worker).call("graph", None, 5)["operators"]
-        except (RunError, CallFailed):  # the worker does not answer: its flows are shown as unknown
-            return []
-        views = [OperatorView(**{**one, "inputs": tuple(one["inputs"]), "flows": tuple(one["flows"])}) for one in found]
         mark = f"{worker}:" if worker else ""
         return [
-            attrs.evolve(one, name=f"{mark}{one.name}", inputs=tuple(f"{mark}{each}" for each in one.inputs)) for one in views
+            attrs.evolve(one, name=f"{mark}{one.name}", inputs=tuple(f"{mark}{each}" for each in one.inputs))
+            for one in self.workers.graph(worker).operators
         ]
+
+    def processor_seconds(self) -> ProcessorSeconds | None:
+        """Of all processes of the service, for an administrator. None where the system does not tell."""
+        tree, graphs = tree_seconds(), [self.workers.graph(name) for name in self.workers.all]
+        if tree is None:
+            return None
+        operators, left = sum(one.seconds for one in graphs), sum(one.left for one in graphs)
+        return ProcessorSeconds(flows=operators - left, left=left, workers=max(0.0, tree.below - operators), http=tree.own)
 
     def _own(self, token: Token, one: OperatorView) -> OperatorView | None:
         if token.is_administrator:

@@ -56,7 +56,8 @@ class WorkerCalls:
 
     def graph(self) -> dict[str, Any]:
         """All operators that run."""
-        return {"operators": [attrs.asdict(one) for one in self.workspace.show().graph]}
+        view = self.workspace.show()
+        return {"operators": [attrs.asdict(one) for one in view.graph], "seconds": view.seconds, "left": view.left}
 
     def submit(self, owner: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
         """Accept a flow. It starts behind the answer."""

@@ -11,6 +11,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
+from tracetypes.compiler.workspace.merged_graph import OperatorView
 from tracetypes.compiler.workspace.service.accounts import Accounts
 from tracetypes.compiler.workspace.service.landlock import all_but, folders_of_python
 from tracetypes.compiler.workspace.service.registry import Registry
@@ -22,8 +25,20 @@ __all__ = ["Workers"]
 KEPT: Final = 0.2
 """Seconds for which what a worker has shown is shown again."""
 
+KEPT_GRAPH: Final = 0.5
+"""The same of its operators. So many pages that are open ask for them no more often than one."""
+
 
 AT_ONCE: Final[Mapping[str, Any]] = {"drain": False, "purge": True, "seconds": 60}
+
+
+@attrs.frozen
+class WorkerGraph:
+    """``seconds``: of a processor, of all operators; ``left``: the part of them that no flow has."""
+
+    operators: tuple[OperatorView, ...] = ()
+    seconds: float = 0.0
+    left: float = 0.0
 
 
 class Workers:
@@ -34,6 +49,7 @@ class Workers:
         self._lock = threading.Lock()
         self._workers: dict[str, WorkerProcess] = {}
         self._shown: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._graphs: dict[str, tuple[float, WorkerGraph]] = {}
         for name in {"", *(one.worker for one in accounts.flows())}:
             self.of(name)
         threading.Thread(target=self._compare, name="flows of the service", daemon=True).start()
@@ -57,6 +73,19 @@ class Workers:
                     flows = {}
                 self._shown[name] = time.monotonic(), flows
             found |= flows
+        return found
+
+    def graph(self, name: str) -> WorkerGraph:
+        """All operators of a worker. None of one that does not answer: its flows are shown as unknown."""
+        at, found = self._graphs.get(name, (0.0, WorkerGraph()))
+        if time.monotonic() > at + KEPT_GRAPH:
+            try:
+                plain = self.of(name).call("graph", None, 5)
+            except (RunError, CallFailed):
+                plain = {"operators": [], "seconds": 0.0, "left": 0.0}
+            views = [{**one, "inputs": tuple(one["inputs"]), "flows": tuple(one["flows"])} for one in plain["operators"]]
+            found = WorkerGraph(tuple(OperatorView(**one) for one in views), plain["seconds"], plain["left"])
+            self._graphs[name] = time.monotonic(), found
         return found
 
     @property
