@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Self
+from contextlib import contextmanager, suppress
+from typing import Final, Self
 
 from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["RunningSegment"]
+
+NAME: Final = 15
+"""The operation of ``prctl`` that names a thread (PR_SET_NAME)."""
+
+
+def name_thread(name: str) -> None:
+    """Let Linux show this thread by a name, of which it keeps 15 bytes. Others see it there also when Python stands still."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(NAME, name.encode()[:15], 0, 0, 0)
 
 
 class RunningSegment(ABC):
@@ -92,6 +102,7 @@ class RunningSegment(ABC):
         """Give back what it holds. Called once, at its end."""
 
     def _body(self) -> None:
+        name_thread(self.opened.name)
         try:
             with self._failing():
                 if not self.store.finished:

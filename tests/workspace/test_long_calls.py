@@ -10,12 +10,20 @@ from types import ModuleType
 
 import pytest
 
-from tracetypes.compiler.workspace.service.long_calls import CallTooLong, LongCalls
+from tracetypes.compiler.tracing.syntax import PREFIX
+from tracetypes.compiler.workspace.service.long_calls import CallTooLong, LongCalls, is_of_operators
 
 OPERATORS = """
 def loops(stop):
     while not stop.is_set():
         pass
+
+def catches(stop):
+    while not stop.is_set():
+        try:
+            loops(stop)
+        except Exception:
+            pass
 
 def short():
     return 1
@@ -66,6 +74,29 @@ def test_a_call_that_does_not_end_is_stopped(operators: ModuleType, watch: LongC
     (error,) = raised_by(lambda: operators.loops(stop))
     assert isinstance(error, CallTooLong)
     assert "limits.seconds" in str(error)
+
+
+def test_a_call_that_catches_everything_is_reported(operators: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracetypes.compiler.workspace.service.long_calls.is_of_operators", lambda file: "looping" in file)
+    stop, threads = threading.Event(), list[int]()
+
+    def stuck(thread: int) -> None:
+        threads.append(thread)
+        stop.set()
+
+    watch = LongCalls(0.1, stuck=stuck)
+    thread = threading.Thread(target=lambda: operators.catches(stop))
+    thread.start()
+    thread.join(30)
+    watch.close()
+    assert threads == [thread.ident]
+
+
+def test_code_that_is_traced_is_that_of_operators(operators: ModuleType) -> None:
+    assert operators.__file__ is not None
+    assert is_of_operators(operators.__file__)
+    assert is_of_operators(PREFIX + operators.__file__)
+    assert not is_of_operators(PREFIX + str(threading.__file__))
 
 
 def test_many_short_calls_are_not(operators: ModuleType, watch: LongCalls, monkeypatch: pytest.MonkeyPatch) -> None:

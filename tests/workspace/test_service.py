@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from tracetypes.workspace_client import RequestRefused, WorkspaceClient
 OPERATORS = '''
 from __future__ import annotations
 import os
+from itertools import repeat
 from pathlib import Path
 import attrs
 from tracetypes import Emit, OpStateless
@@ -76,6 +77,14 @@ def tried(what: str, path: str) -> object:
         return socket.create_connection(("127.0.0.1", int(path)))
     if what == "exit":
         os._exit(3)
+    while what == "catch":
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+    if what == "freeze":
+        return sum(repeat(0))
     if what == "memory":
         return len(bytearray(64 << 30))
     return sorted(os.environ)
@@ -228,6 +237,27 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "code_of_carl" / "flows_of_carl.py").write_text(code)
     yield served
     served.stop()
+
+
+@pytest.fixture(scope="module")
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service in which a call may last for two seconds."""
+    folder = tmp_path_factory.mktemp("stopping")
+    (folder / "hostile.py").write_text(OPERATORS)
+    (folder / "registry.toml").write_text(REGISTRY.replace("\nseconds = 5", "\nseconds = 2"))
+    (folder / "clicks").mkdir()
+    rows = [{"user": "u", "ts": ts, "cents": 5} for ts in (10, 20, 70, 130)]
+    (folder / "clicks" / "1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    served = start(folder)
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def owner_of(stopping: Served) -> Iterator[Callable[[str], WorkspaceClient]]:
+    """Makes clients."""
+    with ExitStack() as stack:
+        yield lambda name: stack.enter_context(stopping.of(name))
 
 
 @pytest.fixture
@@ -677,6 +707,29 @@ def test_an_operator_that_ends_its_process_is_left_out(served: Served, owner: Wo
     more = [{"user": "u", "ts": ts, "cents": 1} for ts in (200, 300)]
     (served.folder / "clicks" / "2.jsonl").write_text("".join(json.dumps(one) + "\n" for one in more))
     assert until(lambda: [one["value"] for one in other.rows("spent", "out")][:3] == [10, 5, 5])
+
+
+@pytest.mark.parametrize("what", ["freeze", pytest.param("catch", marks=pytest.mark.nightly)])
+def test_an_operator_in_a_loop_that_nothing_stops_is_left_out(
+    what: str, stopping: Served, owner_of: Callable[[str], WorkspaceClient]
+) -> None:
+    """In C, with Python's lock; and in Python, with all exceptions caught. The worker process ends, and only the flows
+    that need this operator are left out."""
+    other, hostile, second = owner_of("other"), owner_of(f"hostile_{what}"), owner_of(f"second_{what}")
+    if not other.flows():
+        other.submit("spent", totals())
+    assert rows(other, "spent")[:2] == [10, 5]
+    hostile.submit("tries", tries(what))
+    with suppress(RequestRefused):  # the worker may be gone already
+        second.submit("tries", tries(what))
+    number = len(list((stopping.folder / "clicks").iterdir())) + 1
+    more = [{"user": "u", "ts": 100 * number + ts, "cents": number} for ts in (0, 60)]
+    (stopping.folder / "clicks" / f"{number}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in more))
+    until(lambda: [one.state for one in hostile.flows()] == ["stopped"], 90)
+    assert "TT419 one call of its operators does not end" in str(hostile.flow("tries").error)
+    until(lambda: {one.state for one in second.flows()} <= {"stopped"}, 60)
+    assert until(lambda: other.flow("spent").state == "running", 60)
+    until(lambda: number in [one["value"] for one in other.rows("spent", "out")])
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="the kernel has no Landlock")

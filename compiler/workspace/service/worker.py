@@ -56,7 +56,7 @@ def main() -> None:
                 channel.sendall(json.dumps(answer).encode() + b"\n")
 
         try:
-            calls = _opened(lambda: WorkerCalls(about, lambda flow: say({"id": 0, "starts": flow})))
+            calls = _opened(lambda: WorkerCalls(about, say))
         except Exception as error:  # the service says it
             say({"id": 0, "error": plain_error(error)})
             return

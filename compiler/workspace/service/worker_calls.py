@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import attrs
 
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.merge import unmerge
+from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.service.json_flows import JsonFlow, dataflow_of, resolve
 from tracetypes.compiler.workspace.service.long_calls import LongCalls
 from tracetypes.compiler.workspace.service.places import place_below
@@ -24,17 +27,20 @@ __all__ = ["WorkerCalls"]
 
 
 class WorkerCalls:
-    """The calls that a worker takes. Flows have names OWNER.NAME in its workspace. ``watch``: called with the flow whose segments
-    are about to start, and with None when they have."""
+    """The calls that a worker takes. Flows have names OWNER.NAME in its workspace. ``say``: tells the service what it has not
+    asked for: ``starts``, the flow whose segments start now; ``beat``, once a second; ``stuck``, a segment with a call that does
+    not end, for which this process ends; and ``leaves_out``, a flow that needs such a segment."""
 
-    def __init__(self, about: Mapping[str, Any], watch: Callable[[str | None], None] = lambda flow: None) -> None:
+    def __init__(self, about: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None] = lambda what: None) -> None:
+        self._say = say
         self.registry: Registry = about["registry"]
         folder = Path(about["workspace"])
-        if about["without"]:
-            _leave_out(folder / "workspace.db", about["backend"], about["without"])
-        self.long_calls = LongCalls(self.registry.limits.seconds)
+        if about["without"] or about["without_segments"]:
+            _leave_out(folder / "workspace.db", about, say)
+        self._beat()
+        self.long_calls = LongCalls(self.registry.limits.seconds, self._beat, self._end_for)
         self.workspace = Workspace(folder, backend=about["backend"])
-        self.workspace.starts.watch = watch
+        self.workspace.starts.watch = lambda flow: say({"id": 0, "starts": flow})
 
     def close(self) -> None:
         """Stop all segments."""
@@ -127,6 +133,16 @@ class WorkerCalls:
 
     # --------------------------------------------------------------------------------------------------- inside
 
+    def _beat(self) -> None:
+        """Tell that this process goes on."""
+        self._say({"id": 0, "beat": True})
+
+    def _end_for(self, thread: int) -> None:
+        """A call does not end, whatever is raised in it: only this process can."""
+        name = next((one.name for one in threading.enumerate() if one.ident == thread), "")
+        self._say({"id": 0, "stuck": name.removeprefix("tracetypes ")})
+        os._exit(3)
+
     def _flow(self, owner: str, name: str, request: Mapping[str, Any]) -> JsonFlow:
         if request["flow"] is not None:
             return dataflow_of(f"{owner}.{name}", request["flow"], self.registry, owner)
@@ -162,14 +178,21 @@ def need_room(registry: Registry, workspace: Workspace, found: JsonFlow) -> None
         raise UsageError("TT416", f"the service takes at most {most:,} operators of all flows", fix="remove flows")
 
 
-def _leave_out(path: Path, backend: str, names: list[str]) -> None:
-    """Remove flows from what shall run, before anything of them starts: they have ended this process."""
-    database = WorkspaceDatabase(path, backend)
+def _leave_out(path: Path, about: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None]) -> None:
+    """Remove flows from what shall run, before anything of them starts: they have ended this process. ``say``: tells of those
+    that need a segment in which a call does not end."""
+    database = WorkspaceDatabase(path, about["backend"])
     try:
-        for name in names:
-            running = database.running()
-            for one in [one for one in running.flows if one == name or (name.endswith(".") and one.startswith(name))]:
-                database.write(unmerge(database.running(), one))
+        running, stuck, names = database.running(), set(about["without_segments"]), about["without"]
+        roots = {instance for instance, one in running.operators.items() if name_of(one) in stuck}
+        of_segments = [flow.name for flow in running.flows.values() if roots.intersection(flow.needs)]
+        of_names = [
+            one for one in running.flows for name in names if one == name or (name.endswith(".") and one.startswith(name))
+        ]
+        for one in of_segments:
+            say({"id": 0, "leaves_out": one})
+        for one in dict.fromkeys([*of_segments, *of_names]):
+            database.write(unmerge(database.running(), one))
     finally:
         database.close()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final
 
+from tracetypes.compiler.workspace.service.heartbeats import Heartbeats
 from tracetypes.errors import RunError
 
 __all__ = ["CallFailed", "WorkerProcess"]
@@ -36,6 +38,14 @@ LONGEST: Final = 30.0
 
 GRACE: Final = 15.0
 """Seconds for a worker to end by itself."""
+
+PATIENCE: Final = 5.0
+"""Seconds that a worker may say nothing in addition to those of a call, on a busy machine."""
+
+ENDLESS: Final = "one call of its operators does not end"
+
+_SEGMENT: Final = re.compile(r"\d+-\d+")
+"""The name of a segment, and of its thread."""
 
 KEPT_FROM_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "JAVA_HOME", "SPARK_HOME", "PYTHONHASHSEED")
 
@@ -65,12 +75,17 @@ class WorkerProcess:
         self._ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._beats: Heartbeats | None = None
+        self._stuck: str | None = None
+        """The name of the segment, or thread, in which a call does not end: the process ends for that."""
+        self._without_segments: list[str] = []
         self._starts: str | None = None
         """The flow whose segments it starts now."""
         self.failure: Mapping[str, Any] | None = None
         """Why it could not open its workspace the last time."""
         self._thread = threading.Thread(target=self._keep, name="worker of the workspace", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch, name="heartbeats of a worker", daemon=True).start()
 
     @property
     def pid(self) -> int | None:
@@ -144,7 +159,9 @@ class WorkerProcess:
             )
             theirs.close()
             self._channel = mine
+            self._beats = Heartbeats(self._process.pid, self.about["seconds"] + PATIENCE)
             self._listen(mine)
+            self._beats = None
             self._ready.clear()
             mine.close()
             self._end_of(self._process)
@@ -153,12 +170,19 @@ class WorkerProcess:
 
     def _listen(self, channel: socket.socket) -> None:
         try:
-            channel.sendall(json.dumps({**self.about, "without": self._without}).encode() + b"\n")
+            without = {"without": self._without, "without_segments": self._without_segments}
+            channel.sendall(json.dumps({**self.about, **without}).encode() + b"\n")
             with channel.makefile("r") as lines:
                 for line in lines:
                     answer = json.loads(line)
-                    if "starts" in answer:
+                    if "beat" in answer:
+                        self._beat()
+                    elif "starts" in answer:
                         self._starts = answer["starts"]
+                    elif "stuck" in answer:
+                        self._stuck = answer["stuck"]
+                    elif "leaves_out" in answer:
+                        self.left_out(answer["leaves_out"], ENDLESS)
                     elif answer["id"] == 0:
                         self._opened(answer)
                     elif (waiting := self._pending.get(answer["id"])) is not None:
@@ -172,8 +196,21 @@ class WorkerProcess:
     def _opened(self, answer: Mapping[str, Any]) -> None:
         self.failure = answer.get("error")
         if self.failure is None:
-            self._without = []
+            self._without, self._without_segments = [], []
             self._ready.set()
+
+    def _beat(self) -> None:
+        if self._beats is not None:
+            self._beats.heard()
+
+    def _watch(self) -> None:
+        """End a process that says nothing any more."""
+        while not self._ended.wait(1):
+            beats, process = self._beats, self._process
+            if beats is not None and process is not None and beats.is_frozen:
+                self._beats = None
+                self._stuck = beats.busiest()
+                process.kill()
 
     def _end_of(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the process is over, and end what it has started."""
@@ -189,9 +226,18 @@ class WorkerProcess:
         with self._lock:
             waiting, self._pending = list(self._pending.values()), {}
         starting = [flow for flow in (*(flow for _, flow in waiting), self._starts) if flow is not None]
-        self._starts = None
-        for culprit in starting:
-            self._leave_out(culprit, "the worker process ended while it started")
+        stuck, self._stuck, self._starts = self._stuck, None, None
+        segment = _SEGMENT.fullmatch(stuck or "")
+        if stuck is not None and segment is None and not starting and (latest := self.latest()) is not None:
+            starting = [latest]
+        for culprit in starting if segment is None else ():
+            why = "the worker process ended while it started" if stuck is None else ENDLESS
+            self._leave_out(culprit, why)
+        if segment is not None:
+            self._without_segments.append(segment.group())
+            # Whoever submits at this moment gets an error, so his flow does not run either.
+            self._without += [flow for _, flow in waiting if flow is not None]
+            starting = [*starting, segment.group()]
         self._deaths = [*self._deaths, started] if time.monotonic() - started < SOON and not starting else []
         if len(self._deaths) >= TIMES and self.failure is None:
             self._deaths = []

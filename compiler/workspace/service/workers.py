@@ -123,6 +123,7 @@ class Workers:
             "registry": str(self.registry.folder / "registry.toml"),
             "owner": name,
             "memory": self.registry.limits.memory,
+            "seconds": self.registry.limits.seconds,
             "code": list(map(str, code)),
             "list": [] if name else [str(self.registry.folder)],
             "read": list(map(str, read)),
