@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from benchmarks._processes import used_by
 from benchmarks._reuse_workloads import WORKLOADS, Tally, Workload, submit
@@ -26,11 +26,11 @@ __all__ = ["WorkspaceProcess", "bytes_below"]
 
 class WorkspaceProcess:
     """The process, as others see it. ``workload``: the name of its flows; ``home``: a directory with what it reads and writes;
-    ``workspace``: the name of the workspace in it."""
+    ``workspace``: the name of the workspace in it; ``backend``: which runs it."""
 
-    def __init__(self, workload: str, home: Path, workspace: str = "workspace") -> None:
+    def __init__(self, workload: str, home: Path, workspace: str = "workspace", backend: str = "local") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._reuse_process", workload, str(home), workspace],
+            [sys.executable, "-m", "benchmarks._reuse_process", workload, str(home), workspace, backend],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -155,7 +155,8 @@ def _answers() -> Iterator[int]:
 def main() -> None:
     """Serve until the input ends."""
     workload, home = WORKLOADS[sys.argv[1]](), Path(sys.argv[2])
-    with _answers() as answers, Workspace(home / sys.argv[3]) as workspace:
+    backend = cast(Literal["local", "spark"], sys.argv[4])
+    with _answers() as answers, Workspace(home / sys.argv[3], backend=backend) as workspace:
         server = _Server(workload, home, workspace)
         for line in sys.stdin:
             told = json.loads(line)

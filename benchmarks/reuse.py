@@ -7,6 +7,7 @@
     python -m benchmarks.reuse --cpu [--workloads RIoT,OPMW] [--traces NAME,...] [--rates 10,1000,most] [--step-seconds S]
     python -m benchmarks.reuse --kills N [--walk-steps N]
     python -m benchmarks.reuse --idle
+    python -m benchmarks.reuse --spark 3,7,14,21 [--idle-seconds S] [--answer-seconds S]
     python -m benchmarks.reuse --draw LINES.jsonl FIGURES.svg
 
 ``--count``: the operators of the paper's dataflows (*Collaborative Reuse of Streaming Dataflows in IoT Applications*): of each
@@ -59,6 +60,11 @@ a trace differs from that of the same walk without kills.
 ``--idle``: the share of a core that a workspace uses without flows, with all 21 flows of RIoTBench and no rows, and behind their
 drain.
 
+``--spark N,N,...``: so many of the 21 flows in a workspace on Spark, one number after the other, up to the first that is not
+supported: one that takes longer than ``--answer-seconds`` from a file of a thousand rows for each of the three sources to the
+answers of all flows (``answer_s``, ``answer_cpu_s`` of processors). ``queries``: streaming queries, one for each segment.
+``idle_core``: the share of a core that is used without rows.
+
 ``--draw``: figures 2 to 4 of the paper from the lines of ``--cpu``.
 
 Prints JSON lines. ``--cpu`` has another side; the rest has none.
@@ -87,6 +93,7 @@ from benchmarks._reuse_flows import INFERRED, OPMW, TEMPLATES, Counts, TypedFlow
 from benchmarks._reuse_http import http
 from benchmarks._reuse_idle import idle
 from benchmarks._reuse_kills import kills
+from benchmarks._reuse_spark import spark
 from benchmarks._reuse_traces import TRACES
 from benchmarks._reuse_workloads import WORKLOADS, riot_workload
 from tracetypes import __version__ as version
@@ -344,6 +351,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--idle", action="store_true")
+    parser.add_argument("--spark", default="")
+    parser.add_argument("--answer-seconds", type=float, default=30.0)
     parser.add_argument("--idle-seconds", type=float, default=30.0)
     parser.add_argument("--draw", nargs=2, type=Path, metavar=("LINES", "SVG"))
     parser.add_argument("--workloads", default="RIoT,OPMW")
@@ -353,7 +362,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--walk-steps", type=int, default=100)
     parser.add_argument("--backlog", type=int, default=2_000)
     options = parser.parse_args(arguments)
-    parts = ("count", "decide", "attach", "http", "cpu", "kills", "idle", "draw")
+    parts = ("count", "decide", "attach", "http", "cpu", "kills", "idle", "spark", "draw")
     if not any(getattr(options, part) for part in parts):
         parser.error(f"say one of {', '.join(f'--{part}' for part in parts)}")
     good = not options.count or count()
@@ -381,6 +390,11 @@ def main(arguments: list[str] | None = None) -> None:
         line = idle(riot_workload(), options.idle_seconds)
         print(json.dumps({**line, "versions": VERSIONS}), flush=True)
         good &= line["empty_core"] <= 0.01 and line["idle_core"] <= 0.05 and not any(line["left"].values())
+    if options.spark:
+        counts = [int(one) for one in options.spark.split(",")]
+        for line in spark(riot_workload(), counts, options.idle_seconds, options.answer_seconds):
+            print(json.dumps({**line, "versions": VERSIONS}), flush=True)
+            good &= line["answer_s"] <= line["asked_s"]
     if options.kills:
         for line in kills(riot_workload(), options.kills, walk=options.walk_steps):
             print(json.dumps({**line, "versions": VERSIONS}), flush=True)

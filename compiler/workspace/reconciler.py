@@ -161,14 +161,18 @@ class Reconciler:
         begins: dict[str, tuple[int, int]] = {}
         if submitted.exact:
             launch = attrs.evolve(launch, start=NO_START)
-        while True:
-            known = self._of(launch)
-            decision = self._merged(attrs.evolve(submitted, launch=launch), known[1])
-            behind = self._beginning(submitted.start, decision, begins)
-            start = behind if submitted.exact and behind != BEGINNING else None
-            if launch.start == start:
-                break
-            launch = attrs.evolve(launch, start=start)
+        known, decision = self._planned(submitted, launch)
+        behind = self._beginning(submitted.start, decision, begins)
+        if submitted.exact:  # the states that it may share are those that begin there
+            launch = attrs.evolve(launch, start=None if behind == BEGINNING else behind)
+            known, decision = self._planned(submitted, launch)
+            self._pin_taps(submitted.start, decision, begins)
+            if not self._begin_there(decision, behind):
+                flow = _flow(attrs.evolve(submitted, launch=launch), known[1])
+                own = {id for one in classified(flow) if one.state_upstream for id in one.ids}
+                identities = {id: None if id in own else one for id, one in launch.identities.items()}
+                launch = attrs.evolve(launch, identities=identities)
+                known, decision = self._planned(submitted, launch)
         places = {name: place for name, (place, _) in begins.items()}
         self._refuse_outputs(decision, launch)
         number = decision.base + 1
@@ -340,11 +344,15 @@ class Reconciler:
         except ValueError as error:
             raise UsageError("TT402", str(error), fix="report it, and submit with backfill=True meanwhile") from error
 
-    def _beginning(self, start: Start, decision: Decision, begins: dict[str, tuple[int, int]]) -> int:
-        """The marker behind which a flow begins. ``begins``: of each channel that runs and that it reads, the place from which on
-        it is kept for it, and the marker behind which everything lies there or later. Each is found once, and the channel is
-        pinned meanwhile. All that is there is kept until the flow has read it: Spark lists it all, and leaves out what is not
-        behind the marker only when it reads it."""
+    def _planned(self, submitted: Submitted, launch: Launch) -> tuple[tuple[Launch, Launched], Decision]:
+        """A launch with its classes, and what starts for it."""
+        known = self._of(launch)
+        return known, self._merged(attrs.evolve(submitted, launch=launch), known[1])
+
+    def _pin_taps(self, start: Start, decision: Decision, begins: dict[str, tuple[int, int]]) -> set[str]:
+        """Keep the channels that a flow reads of what runs. Returns their names. ``begins``: of each, the place from which on it
+        is kept for the flow, and the marker behind which everything lies there or later. Each is found once. All that is there is
+        kept until the flow has read it: Spark lists it all, and leaves out what is not behind the marker when it reads it."""
         taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
         for name in sorted(taps - begins.keys()):
             channel = self.host.channel(name)
@@ -353,6 +361,19 @@ class Reconciler:
                 self._refuse_reader(name)
             _, sent = channel.sent
             begins[name] = channel.kept_from, sent.behind if start == "now" else channel.earliest[1]
+        return taps
+
+    def _begin_there(self, decision: Decision, behind: int) -> bool:
+        """Whether what a flow reuses begins behind a marker, as the flow does, and its channels still have all behind it."""
+        reused = {(one.launch, one.id) for one in (self.running.operators[each] for each in decision.reuse)}
+        if behind == BEGINNING and any(at[:2] in reused and marker != BEGINNING for at, marker in self.markers.items()):
+            return False
+        taps = {name_of(self.running.operators[one.tap]) for one in decision.attach}
+        return all(self.host.channel(one).earliest[1] <= behind for one in taps)
+
+    def _beginning(self, start: Start, decision: Decision, begins: dict[str, tuple[int, int]]) -> int:
+        """The marker behind which a flow begins. ``begins``: as of :meth:`_pin_taps`."""
+        taps = self._pin_taps(start, decision, begins)
         behind = max((begins[name][1] for name in taps), default=BEGINNING)
         if isinstance(start, int):
             if start < behind:
