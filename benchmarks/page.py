@@ -155,6 +155,7 @@ def measure(service: Served, chrome: Any, owner: str, operators: int, pictures: 
         while flows == 0 or 1 + 3 * flows < operators:
             client.submit(f"f{flows}", flow(flows))
             flows += 1
+        wait_for(client)
         with httpx.Client(base_url=service.address, timeout=60) as page:
             page.post("/page/session", json={"token": token}, headers={"Sec-Fetch-Site": "same-origin"})
             chrome.get(service.address)
@@ -177,11 +178,15 @@ def measure(service: Served, chrome: Any, owner: str, operators: int, pictures: 
         boxes = chrome.execute_script("return document.querySelectorAll('#graph [data-piece]').length")
         if pictures is not None:
             take(chrome, pictures, boxes)
-        for number in range(flows):
-            client.remove(f"f{number}", purge=True)
     found = {"cold": max(colds), "server_ms": max(servers), "browser_ms": max(took), "update_ms": max(servers) + max(took)}
     rounded = {name: round(one, 3 if name == "cold" else 1) for name, one in found.items()}
     return {"operators": boxes, "flows": flows, **rounded, "updates": len(took), "page_bytes": size}
+
+
+def wait_for(client: WorkspaceClient) -> None:
+    """Wait until all flows run."""
+    while any(one.state != "running" for one in client.flows()):
+        time.sleep(0.2)
 
 
 def take(chrome: Any, folder: Path, boxes: int) -> None:
@@ -204,7 +209,7 @@ def costs(service: Served, seconds: float) -> dict[str, Any]:
         page.post("/page/session", json={"token": token}, headers={"Sec-Fetch-Site": "same-origin"})
         for number in range(8):
             client.submit(f"f{number}", flow(number))
-        time.sleep(3)
+        wait_for(client)
         before, tree = amounts(page), tree_of(service)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -3,8 +3,9 @@
 python -m examples.demo [FILE [COUNT]]      # FILE: real measurements of the same form; none: seeded ones
 
 What runs locally comes first, and needs neither pyspark nor Java. It ends with the rate of the same pipeline for ``COUNT``
-measurements in Parquet files. Before Spark starts, ``scripts/java.sh`` looks for Java, and
-installs it where there is none. If Spark cannot start, the demo says why behind what it has shown, and its exit status is 1.
+measurements in Parquet files, and with a workspace in which three users share operators. Before Spark starts,
+``scripts/java.sh`` looks for Java, and installs it where there is none. If Spark cannot start, the demo says why behind what it
+has shown, and its exit status is 1.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from examples.demo_workspace import show_workspace
 from examples.home_energy import Measurement, average, flow, write
 from tracetypes import Dataflow, Item, RunError, U, Unit, check, every, interpret_rows, run
 from tracetypes.compiler.backend.backend import Backend
@@ -63,6 +65,7 @@ def main() -> int:
         first = _timed("local, parallelism 2", partial(on, LocalBackend(2), 2))
         traces = [first, _timed("interpreter (definition)", defined, first)]
         print_rate(Path(scratch), int(sys.argv[2]) if len(sys.argv) > 2 else LARGE)
+        is_same = show_workspace(Path(scratch), path)
         missing: TraceTypesError | None = None
         try:
             spark = _spark()
@@ -74,7 +77,7 @@ def main() -> int:
     last = {e.key: e.value for e in first if isinstance(e, Item)}
     for device, load in sorted(last.items()):
         print(f"  {device:<18}{load.watts:>10.2f} W   over {load.loads} plugs")
-    same, count = all(one == first for one in traces), "two" if missing else "four"
+    same, count = is_same and all(one == first for one in traces), "two" if missing else "four"
     print(f"\nThe {count} traces are equal." if same else "\nThe traces differ: this is a defect, please report it.", flush=True)
     if missing is not None:
         print(f"demo: the part on Spark is missing: {missing}", file=sys.stderr)

@@ -20,6 +20,15 @@ LOCAL = re.compile(
     r"interpreter \(definition\) +\1 +3 +\d+\.\d   equal\n\n"
     r"The same pipeline, which sorts twice, over 3,000 measurements of 2,000 plugs in Parquet files:\n"
     r"\d+\.\d\d million measurements a second \(\d+\.\d s; \d+\.\d s the first time\)\.\n\n+"
+    r"Three users submit dataflows over the same measurements to a workspace in this process:\n\n"
+    r" +needs +shared +starts +run in all\n"
+    r"ann: average load +8 +0 +8 +8\n"
+    r"bob: where it is high +9 +7 +2 +10\n"
+    r"carl: loads by plug +4 +1 +3 +13\n\n"
+    r"21 operators were submitted, and 13 run\. \d+\.\d of \d+\.\d processor seconds are saved\.\n\n"
+    r"carl leaves +10\nbob leaves +8\nann leaves +0\n\n"
+    r"ann's answers are those of a run of her dataflow alone: \d+ rows\.\n"
+    r"docs/service\.md has more: [^\n]+\n\n+"
     r"The last second of each device:\n\n(  [a-z ]+ +\d+\.\d\d W   over \d+ plugs\n){3,}\n"
     r"The two traces are equal\.\n\Z",
     re.MULTILINE,
@@ -59,7 +68,7 @@ def test_the_local_part_needs_neither_pyspark_nor_java(tmp_path: Path, readings:
 
 def test_java_is_looked_for_when_the_local_part_has_been_shown(tmp_path: Path, readings: Path) -> None:
     """The command of the README, where there is no Java and none can be installed."""
-    for name in ("__init__.py", "demo.py", "home_energy.py"):
+    for name in ("__init__.py", "demo.py", "demo_workspace.py", "home_energy.py"):
         (tmp_path / "examples").mkdir(exist_ok=True)
         shutil.copy(ROOT / "examples" / name, tmp_path / "examples")
     scripts = tmp_path / "scripts"
