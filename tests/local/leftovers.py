@@ -45,6 +45,8 @@ def _blocks() -> int:
     gc.collect()
     if sys.version_info < (3, 12):
         sys._clear_type_cache()  # it keeps up to 4,096 names, and ``match`` looks up a new one each time
+    elif sys.version_info >= (3, 13):
+        sys._clear_internal_caches()
     return sys.getallocatedblocks()
 
 

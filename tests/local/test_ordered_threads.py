@@ -86,6 +86,7 @@ def explored(make: Callable[[], Any], workers: Workers, right: Callable[[Any], b
         max_executions=100,
         detect_io=False,
         reproduce_on_failure=0,
+        timeout_per_run=60.0,  # a run that is stopped on a busy machine says nothing
     )
 
 
