@@ -31,6 +31,9 @@ capacity of 256."""
 
 TARGET: Final = "FILE.py:NAME, package.module:NAME or __main__:NAME of a dataflow"
 
+SCHEMAS: Final = ("avro", "protobuf", "json", "spark")
+"""The systems for which the schema of a record can be printed."""
+
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 """Runs a command, and gives its exit status."""
 
@@ -152,6 +155,17 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     )
     one.add_argument("--quiet", "-q", action="store_true", help="nothing but errors")
     one.set_defaults(command=commands["run"])
+
+    one = places.add_parser("record", help="propose the record for a file, a folder, a Delta table or a schema of Avro")
+    one.add_argument("address", metavar="ADDRESS", help="a file or folder, delta:DIR, or FILE.avsc")
+    one.add_argument("--name", metavar="NAME", help="the name of the class (default: that of the file)")
+    one.add_argument("--rows", type=_positive, default=1000, metavar="N", help="look at N rows of CSV or JSON (default: 1000)")
+    one.set_defaults(command=commands["record"])
+
+    one = places.add_parser("schema", help="print the schema of a record for Avro, Protocol Buffers, JSON Schema or Spark")
+    one.add_argument("target", metavar="TARGET", help="FILE.py:NAME or package.module:NAME of a record")
+    one.add_argument("--as", dest="kind", choices=SCHEMAS, default="avro", help="for which system (default: avro)")
+    one.set_defaults(command=commands["schema"])
 
     one = places.add_parser("state", help="show what a run keeps as state, of all keys or of one")
     one.add_argument("checkpoint", metavar="CHECKPOINT", help="the --checkpoint of a run, or OUTPUT/_checkpoint")

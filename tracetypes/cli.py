@@ -1,4 +1,5 @@
-"""``tracetypes check | explain | graph | run | test TARGET``, ``state CHECKPOINT``, ``prepare``, ``workspace ACTION``."""
+"""``tracetypes check | explain | graph | run | test | schema TARGET``, ``state CHECKPOINT``, ``record ADDRESS``, ``prepare``,
+``workspace ACTION``."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from tracetypes.records import Mismatch
 from tracetypes.redaction import redact
 from tracetypes.results import Result
 from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, page_of, wording_of
-from tracetypes.targets import load
+from tracetypes.targets import load, load_record
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
-    commands |= {"test": _test, "workspace": _workspace}
+    commands |= {"record": _record, "schema": _schema, "test": _test, "workspace": _workspace}
     whole = parser(commands)
     parsed, unknown = whole.parse_known_args(arguments)
     try:
@@ -257,6 +258,23 @@ def _prepare(arguments: argparse.Namespace) -> int:
     place = archive.find_archive()
     size = 0 if place is None else place.stat().st_size
     print(f"prepared: Java starts from {place}, {size / 1_000_000:,.0f} MB", file=sys.stderr)
+    return 0
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    with extras():
+        from tracetypes.compiler.connectors.proposed_program import class_name, program_of
+        from tracetypes.compiler.connectors.sampled_rows import sample_of
+    sample = sample_of(arguments.address, arguments.rows)
+    name = arguments.name or class_name(Path(arguments.address.rstrip("/")).name.partition(".")[0])
+    print(program_of(sample, arguments.address, name), end="")
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from tracetypes.foreign_schemas import schema_text
+
+    print(schema_text(load_record(arguments.target), arguments.kind))
     return 0
 
 

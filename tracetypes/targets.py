@@ -1,4 +1,4 @@
-"""The dataflow that a command names: `FILE.py`, `package.module:NAME` or `__main__:NAME`."""
+"""The dataflow, or the record, that a command names: `FILE.py`, `package.module:NAME` or `__main__:NAME`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from types import ModuleType
 
 from tracetypes.errors import TraceTypesError, UsageError
 from tracetypes.graph import Dataflow
+from tracetypes.records import Record
+from tracetypes.schemas import schema_of
 
-__all__ = ["load"]
+__all__ = ["load", "load_record"]
 
 
 def load(target: str) -> Dataflow:
@@ -31,6 +33,22 @@ def load(target: str) -> Dataflow:
     if not flows:
         raise UsageError("TT403", f"{place} has no dataflow", fix='define one at its top level: flow = Dataflow("NAME")')
     raise UsageError("TT403", f"{place} has {len(flows)} dataflows", fix=f"name one: {place}:{next(iter(flows))}")
+
+
+def load_record(target: str) -> Record:
+    """The schema of the record that a target names. Raises :class:`UsageError` ``TT403``, :class:`DataError` ``TT106``."""
+    place, _, name = target.partition(":")
+    module = _module(place)
+    value = vars(module).get(name)
+    if value is None:
+        classes = [n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
+        found = f"there is no {name}" if name else "no record is named"
+        raise UsageError("TT403", f"{place}: {found}", fix=f"name one of its classes: {', '.join(classes) or 'it has none'}")
+    schema = schema_of(value)
+    if not isinstance(schema, Record):
+        fix = "name a frozen attrs class, a frozen dataclass or a NamedTuple"
+        raise UsageError("TT403", f"{place}: {name} is no record", fix=fix)
+    return schema
 
 
 def _module(place: str) -> ModuleType:
