@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 from zlib import crc32
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.graphs import Case
 from tracetypes.check import Checked
@@ -17,6 +19,7 @@ from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.batches import to_bytes
 from tracetypes.compiler.connectors.fitted_columns import Conversion
+from tracetypes.compiler.connectors.read_columns import Filled, may_lack, places_read
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.runtime.bag_frontier import other_sources
@@ -164,6 +167,8 @@ class Bags:
     parts: int = 0
     """Parts of each source, if it has any (:func:`part_of`)."""
     now: int = 0
+    left_out: int = 0
+    """Columns that did not come to a worker, because nothing reads them."""
 
     def run(self, bags: Mapping[str, Sequence[Bag]]) -> Answer:
         """The answer to all bags."""
@@ -220,10 +225,21 @@ class Bags:
         kernel = BagSource(stage, link, self.plan.key_groups)
         kernel.counts, kernel.shows, kernel.reports_only = not self.static, self.shows and not reports_only, reports_only
         take = taker(leaf, reader(leaf.source).read)
-        table = table_of(layout, rows)
-        fitted = fitted_rows(layout, table.columns, Conversion(None), "a test")
+        columns = table_of(layout, rows).columns
+        if not self.shows and (places := places_read(stage, link)) is not None and not reports_only:
+            columns = self.pruned(layout, columns, places)
+        fitted = fitted_rows(layout, columns, Conversion(None), "a test")
         kernel.now = self.now
         return list(kernel.bag((0, part + 7, 0), take(fitted) if rows else (), part + 7))
+
+    def pruned(self, layout: Layout, columns: list[Any], places: tuple[int, ...]) -> list[Any]:
+        """Only the columns that are read come, and whether another one lacks a value."""
+        self.left_out += len(columns) - len(places)
+        came = [columns[at] for at in places]
+        if lacking := [pc.is_null(columns[at]) for at in may_lack(layout, places)]:
+            came.append(reduce(pc.or_, lacking))
+        names = [str(at) for at in range(len(came))]
+        return Filled(layout, places).columns(pa.RecordBatch.from_arrays(came, names=names))
 
     def closed(self, stage: Any, group: int, messages: list[Message]) -> list[Message]:
         kernel, before = StageKernel(self.plan, stage, bags=True), self.states.get((stage.number, group))

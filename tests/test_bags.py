@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.bags import Bags, cut, defined, fits, is_possible, rows_by_part
 from tests.graphs import Case, cases, own_value
-from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret, merge, stdlib
+from tracetypes import Dataflow, Item, OpStateless, Stream, U, Unit, UsageError, check, every, interpret, merge, stdlib
 from tracetypes.compiler.plan.program import whole_plan
 from tracetypes.interpreter import arrange, streams_of
 from tracetypes.parsing import Row
@@ -181,6 +182,60 @@ def test_a_stream_with_several_consumers_is_computed_for_each() -> None:
     assert answer.trace == closed(expected.trace)
     assert len(answer.rejects) == len(expected.arranged["rows"].rejects) == 1
     assert running.late == {("rows", 10_000_000): 1}
+
+
+@attrs.frozen
+class Click:
+    """A row of which the flow below reads the kind and the time."""
+
+    user: str
+    kind: str
+    at: int
+    price: float
+    note: str | None
+
+
+@attrs.frozen
+class Kinds(OpStateless[Unit, Click, str, int]):
+    def on_item(self, key: Unit, value: Click, emit: Callable[[str, int], None]) -> None:
+        if value.kind != "other":
+            emit(value.kind, 1)
+
+
+CLICKS = st.builds(
+    Click,
+    user=st.sampled_from(["ann", "bob"]),
+    kind=st.sampled_from(["view", "buy", "other"]),
+    at=st.integers(0, 60),
+    price=st.floats(0, 9),
+    note=st.none() | st.just("x"),
+)
+
+
+@LOOSE
+@given(st.lists(st.lists(CLICKS, max_size=6), min_size=1, max_size=4), st.integers(0, 99), st.booleans())
+def test_columns_that_nobody_reads_stay_behind(bags: list[list[Click]], seed: int, by_user: bool) -> None:
+    """A row with a null in one of them is a reject all the same."""
+    flow = Dataflow("clicks")
+    markers = every(seconds=10, time=lambda click: click.at)
+    chance, null = random.Random(seed), cast("str", None)
+    bags = [[attrs.evolve(click, user=null) if chance.random() < 0.1 else click for click in bag] for bag in bags]
+    counts: Any
+    if by_user:
+        clicks = flow.source("clicks", U[str, Click], key=lambda click: click.kind, markers=markers)
+        counts = clicks.through(stdlib.aggregate(stdlib.sum(of=lambda click: click.at, to=int)))
+    else:
+        counts = flow.source("clicks", U[Unit, Click], markers=markers).through(Kinds()).through(stdlib.aggregate(stdlib.count()))
+    flow.sink("out", counts)
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    running = Bags(whole_plan(checked, sink, 2), random.Random(seed))
+    answer = running.run({"clicks": bags})
+    expected = defined(checked, {"clicks": bags}, drain=False)
+    assert answer.trace == closed(expected.trace)
+    assert running.late == expected.late
+    assert len(answer.rejects) == len(expected.arranged["clicks"].rejects)
+    assert not any(bags) or running.left_out
 
 
 def test_graphs_that_one_plan_cannot_have() -> None:

@@ -14,6 +14,7 @@ from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.columns.coded_arrays import without_dictionaries
 from tracetypes.compiler.connectors.fitted_columns import Conversion
+from tracetypes.compiler.connectors.read_columns import Filled
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.facts import is_straight
@@ -87,10 +88,12 @@ class BagScan(Task):
         shows: bool,
         reports_only: bool = False,
         marks: bool = False,
+        filled: Filled | None = None,
     ) -> None:
         """``counts``, ``shows`` and ``reports_only`` as of :class:`BagSource`. ``marks``: behind the columns of the layout is the
-        name of the part of each row, and when the micro-batch was planned (microseconds)."""
-        self.reports_only, self.marks = reports_only, marks
+        name of the part of each row, and when the micro-batch was planned (microseconds). ``filled``: not all columns of the
+        layout come."""
+        self.reports_only, self.marks, self.filled = reports_only, marks, filled
         self.plan, self.stage, self.link, self.ids, self.counts, self.shows = plan, stage, link, list(ids), counts, shows
         self.straight = plan.layout if is_straight(plan) else None
 
@@ -127,7 +130,9 @@ class BagScan(Task):
         conversion, where = Conversion(None, leaf.layout.truncated), f"source {leaf.source.name!r}: the DataFrame"
         for batch in larger(batches):
             if batch.num_rows:
-                yield from take(fitted_rows(leaf.layout, batch.columns[: len(leaf.layout.columns)], conversion, where))
+                filled = self.filled
+                columns = batch.columns[: len(leaf.layout.columns)] if filled is None else filled.columns(batch)
+                yield from take(fitted_rows(leaf.layout, columns, conversion, where))
 
 
 def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -277,8 +282,8 @@ def schema_of_sink(layout: Layout, sink: Sink) -> pa.Schema:
 class StraightScan(BagScan):
     """A source whose rows need no stage: rows of the sink and outcomes out."""
 
-    def __init__(self, plan: Plan, stage: Stage, link: SourceLink, unpacked: Unpacked) -> None:
-        super().__init__(plan, stage, link, [0], counts=False, shows=False)
+    def __init__(self, plan: Plan, stage: Stage, link: SourceLink, unpacked: Unpacked, filled: Filled | None) -> None:
+        super().__init__(plan, stage, link, [0], counts=False, shows=False, filled=filled)
         self.unpacked = unpacked
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

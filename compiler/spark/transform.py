@@ -31,6 +31,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.analysis.secret import HIDDEN, Key
 from tracetypes.compiler.backend.compilation import check_once
+from tracetypes.compiler.connectors.read_columns import Filled, may_lack, places_read
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.fingerprint import fingerprint
 from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, Stage, StageLink, links
@@ -69,24 +70,25 @@ STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 class Transformed(Mapping[str, DataFrame]):
     """What :func:`transform` returns: a DataFrame for each sink, by its name."""
 
-    def __init__(self, outcomes: Mapping[str, DataFrame], counts: Mapping[str, tuple[str, ...]]) -> None:
-        """``outcomes``: of each sink, all rows with their outcome. ``counts``: of each sink, its sources."""
-        self._outcomes, self._counts = dict(outcomes), counts
+    def __init__(self, lowerings: Mapping[str, _Lowering], sources: Mapping[str, tuple[str, ...]]) -> None:
+        """``sources``: of each sink, the names of its sources."""
+        self._lowerings, self._counts = dict(lowerings), sources
+        self._frames = {sink: lowering.outcomes(texts=False) for sink, lowering in lowerings.items()}
 
     def __getitem__(self, sink: str) -> DataFrame:
-        frame = self.outcomes(sink)
+        frame = self._frames[sink]
         names = [name for name in frame.columns if name not in OUTCOME]
         observed = frame.observe(f"tracetypes.{sink}", *_metrics(self._counts[sink]))
         return observed.where(F.col("_outcome") == "row").select(*(column_of(name) for name in names))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._outcomes)
+        return iter(self._frames)
 
     def __len__(self) -> int:
-        return len(self._outcomes)
+        return len(self._frames)
 
     def __repr__(self) -> str:
-        return f"<DataFrames of {', '.join(map(repr, self._outcomes))}>"
+        return f"<DataFrames of {', '.join(map(repr, self._frames))}>"
 
     def outcomes(self, sink: str) -> DataFrame:
         """All rows of a sink: its own, and the late and rejected ones of its sources. Behind the columns of the sink:
@@ -97,7 +99,7 @@ class Transformed(Mapping[str, DataFrame]):
         * ``_count`` (bigint): how many rows it stands for: with ``late="count"`` one row has all late rows of a source and block.
 
         Raises :class:`KeyError` if there is no such sink."""
-        return self._outcomes[sink]
+        return self._lowerings[sink].outcomes(texts=True)
 
 
 def transform(
@@ -150,9 +152,9 @@ def transform(
             frame = inputs[leaf.source.name]
             check_types(leaf, f"the DataFrame of source {leaf.source.name!r}", {one.name: one.dataType for one in frame.schema})
     options = _Options(streams, streams and late == "rows", parts if streams else {}, spans if streams else {})
-    outcomes = {name: _Lowering(spark, plan, inputs, options).outcomes() for name, plan in plans.items()}
+    lowerings = {name: _Lowering(spark, plan, inputs, options) for name, plan in plans.items()}
     sources = {name: tuple(dict.fromkeys(leaf.source.name for leaf in plan.sources)) for name, plan in plans.items()}
-    return Transformed(outcomes, sources)
+    return Transformed(lowerings, sources)
 
 
 # --------------------------------------------------------------------------------------------------------- the plan
@@ -182,6 +184,7 @@ class _Lowering:
     def __init__(self, spark: SparkSession, plan: Plan, inputs: Mapping[str, DataFrame], options: _Options) -> None:
         self.spark, self.plan, self.inputs, self.options, self.streams = spark, plan, inputs, options, options.streams
         self.ids = groups_to_ids(plan.key_groups)
+        self.whole = True
         self.parcel = ShippedPlan(plan)
         shown = schema_of_sink(plan.layout, plan.sink)
         taken = sorted(set(shown.names) & set(OUTCOME))
@@ -191,15 +194,14 @@ class _Lowering:
         self.rows: StructType = from_arrow_schema(pa.schema([*shown, *(pa.field(*one) for one in OUTCOME.items())]))
         self.unpacked = Unpacked(plan.layout, plan.sink, to_arrow_schema(self.rows, timezone="UTC"))
 
-    def outcomes(self) -> DataFrame:
-        """The rows of the sink, and what went aside."""
+    def outcomes(self, *, texts: bool) -> DataFrame:
+        """The rows of the sink, and what went aside. ``texts``: rejected rows are wanted as text, not only counted."""
         plan = self.plan
+        self.whole = texts or self.options.shows
         if is_straight(plan):
             (stage,) = plan.stages
             parts = [
-                self.columns(link.leaf).mapInArrow(StraightScan(plan, stage, link, self.unpacked).packed(self.parcel), self.rows)
-                for link in links(stage.region)
-                if isinstance(link, SourceLink)
+                self.straight(stage, link) for link in links(stage.region) if isinstance(link, SourceLink)
             ]
             return reduce(DataFrame.unionAll, parts)
         if self.streams and len(plan.stages) > 1:
@@ -228,17 +230,32 @@ class _Lowering:
                 fix=f'start the session with .config("{THRESHOLD}", "1g"), or take large tables out of the flow',
             )
 
-    def columns(self, leaf: FromSource, marks: Sequence[Column] = ()) -> DataFrame:
+    def filled(self, stage: Stage, link: SourceLink) -> Filled | None:
+        """What makes the columns of the layout of those that are read; None if all are."""
+        read = None if self.whole else places_read(stage, link)
+        return None if read is None else Filled(link.leaf.layout, read)
+
+    def columns(self, leaf: FromSource, filled: Filled | None, marks: Sequence[Column] = ()) -> DataFrame:
         """The columns of a source, in the types of its record."""
         frame = self.inputs[leaf.source.name]
         types = {one.name: one.dataType for one in frame.schema}
         columns: list[Column] = []
-        for at, (name, schema) in enumerate(leaf.layout.columns):
+        for name, schema in leaf.layout.columns:
             column = F.lit(None).cast(spark_type(schema))
             if name in types and not isinstance(schema, UnitValue):
                 column = read_as(column_of(name), types[name], schema)
-            columns.append(column.alias(numbered(at)))
-        return frame.select(*columns, *marks)
+            columns.append(column)
+        behind = list(marks)
+        if filled is not None and (needed := may_lack(leaf.layout, filled.read)):
+            behind.insert(0, reduce(Column.__or__, [columns[at].isNull() for at in needed]).alias("_gap"))
+        read = range(len(columns)) if filled is None else filled.read
+        return frame.select(*(columns[at].alias(numbered(at)) for at in read), *behind)
+
+    def straight(self, stage: Stage, link: SourceLink) -> DataFrame:
+        """Rows of the sink and outcomes, of a source whose rows need no stage."""
+        filled = self.filled(stage, link)
+        scan = StraightScan(self.plan, stage, link, self.unpacked, filled)
+        return self.columns(link.leaf, filled).mapInArrow(scan.packed(self.parcel), self.rows)
 
     def marks(self, leaf: FromSource) -> list[Column]:
         """The part of the source, and when the micro-batch was planned, if somebody asks for one of them."""
@@ -250,7 +267,7 @@ class _Lowering:
 
     def read(self, scan: BagScan, marks: Sequence[Column]) -> DataFrame:
         """The messages of a source."""
-        return self.columns(scan.link.leaf, marks).mapInArrow(scan.packed(self.parcel), MESSAGES)
+        return self.columns(scan.link.leaf, scan.filled, marks).mapInArrow(scan.packed(self.parcel), MESSAGES)
 
     def reports(self, reading: Stage, link: SourceLink) -> DataFrame:
         """How far a source has come, for a stage that does not read it."""
@@ -265,8 +282,9 @@ class _Lowering:
             match link:
                 case SourceLink():
                     marks = self.marks(link.leaf)
+                    filled = self.filled(stage, link)
                     switches = {"counts": self.streams, "shows": self.options.shows, "marks": bool(marks)}
-                    arriving.append(self.read(BagScan(self.plan, stage, link, self.ids, **switches), marks))
+                    arriving.append(self.read(BagScan(self.plan, stage, link, self.ids, **switches, filled=filled), marks))
                 case StageLink(leaf=leaf):
                     arriving.append(frames[leaf.stage])
                 case _:

@@ -112,6 +112,25 @@ def test_static_frames(plain: SparkSession) -> None:
     assert "watts" in reject["_reason"]
 
 
+def test_columns_that_nobody_reads_do_not_reach_python(plain: SparkSession) -> None:
+    flow = Dataflow("counts")
+    markers = every(seconds=10, time=lambda r: r.ts)
+    meters = flow.source("meters", U[str, Reading], key=lambda r: r.id, markers=markers)
+    flow.sink("counts", meters.through(stdlib.aggregate(stdlib.count())), marker="at")
+    rows = [row for bag in BAGS for row in bag]
+    with_null = frame(plain, rows).unionAll(plain.sql("SELECT 'a' AS id, 5L AS ts, CAST(NULL AS INT) AS watts"))
+    found = transform(flow, {"meters": with_null})
+    expected, _ = wanted(flow, [rows], drain=True)
+    assert rows_in(found["counts"]) == expected
+    scans = [scan for scan in plan_of(found["counts"]).splitlines() if "BagScan" in scan]
+    assert all("_gap" in scan and "_2" not in scan for scan in scans)
+    assert not any("_gap" in scan for scan in plan_of(found.outcomes("counts")).splitlines())
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().optimizedPlan().toString())
+
+
 def write(directory: Path, bags: Sequence[Sequence[Reading]], first: int = 0) -> None:
     """Each bag as a file of its own, in order."""
     directory.mkdir(exist_ok=True)
