@@ -18,18 +18,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import httpx
 import pytest
 
-from tracetypes.compiler.workspace.service.accounts import Accounts
+from tracetypes.compiler.workspace.service.accounts import Accounts, Token
+from tracetypes.compiler.workspace.service.errors import Refused
 from tracetypes.compiler.workspace.service.landlock import AVAILABLE
 from tracetypes.compiler.workspace.service.places import place_below
 from tracetypes.compiler.workspace.service.process_tree import tree_seconds
+from tracetypes.compiler.workspace.service.registry import read_registry
 from tracetypes.compiler.workspace.service.request_limits import depth_of
-from tracetypes.compiler.workspace.service.server import Address
+from tracetypes.compiler.workspace.service.server import Address, serve
+from tracetypes.compiler.workspace.service.service import Service
 from tracetypes.errors import UsageError
 from tracetypes.workspace_client import RequestRefused, WorkspaceClient
 
@@ -639,6 +643,28 @@ def test_bodies_that_are_none(owner: WorkspaceClient, body: bytes) -> None:
     answer = owner._http.post("/v1/flows", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (422, "TT410")
     assert answer.json()["problems"]
+
+
+def test_only_json_is_taken_where_code_of_owners_cannot_be_confined(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: Any = SimpleNamespace(registry=read_registry(served.folder / "registry.toml"))
+    carl = Token(id="1", owner="carl", role="owner", created=0, expires=0, revoked=None)
+    own = {"flow": None, "target": "flows_of_carl:own"}
+    for is_available in (True, False):
+        monkeypatch.setattr("tracetypes.compiler.workspace.service.service.AVAILABLE", is_available)
+        assert Service._worker_for(there, carl, {"flow": totals()}) == ""
+        if is_available:
+            assert Service._worker_for(there, carl, own) == "carl"
+        else:
+            with pytest.raises(Refused, match="cannot confine"):
+                Service._worker_for(there, carl, own)
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="the kernel has no Landlock")
+def test_spark_cannot_be_confined(tmp_path: Path) -> None:
+    """Its Java looks into /proc, where it would find the environment of the service, too."""
+    with pytest.raises(UsageError, match="TT402 Spark does not run in the confined worker processes"):
+        serve(tmp_path, Address(port=0), backend="spark")
+    assert not (tmp_path / "private").exists()
 
 
 def test_other_addresses_need_tls(tmp_path: Path) -> None:

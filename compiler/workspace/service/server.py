@@ -16,6 +16,7 @@ import attrs
 
 from tracetypes.compiler.backend.compilation import extras
 from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.workspace.service.landlock import AVAILABLE
 from tracetypes.compiler.workspace.service.registry import read_registry
 from tracetypes.errors import UsageError
 
@@ -50,9 +51,10 @@ def serve(
     folder: Path, address: Address, *, backend: str = "local", say: Callable[[str], None] = print
 ) -> None:
     """Serve the workspace in a folder until SIGINT or SIGTERM. ``say``: called with lines for the user. Raises
-    :class:`UsageError` ``TT421``, ``TT414``, ``TT402`` for an address that is taken, and :class:`RunError` ``TT221`` if a service
-    runs there."""
+    :class:`UsageError` ``TT421``, ``TT414``, ``TT402`` for an address that is taken or a backend that cannot be confined, and
+    :class:`RunError` ``TT221`` if a service runs there."""
     address.need_safe()
+    _need_backend(backend)
     with extras():
         import uvicorn
 
@@ -87,6 +89,17 @@ def serve(
         finally:
             say("stopping: the flows stay submitted")
             service.close()
+
+
+def _need_backend(backend: str) -> None:
+    """Raises :class:`UsageError` ``TT402`` for Spark where workers are confined. Its Java looks up the Python processes that it
+    starts in ``/proc``. Landlock cannot open that for them alone, and the environment of the service and of others lies there."""
+    if backend == "spark" and AVAILABLE:
+        raise UsageError(
+            "TT402",
+            "Spark does not run in the confined worker processes of a service: it needs to see all processes",
+            fix="serve with --backend local; a program of yours may open Workspace(path, backend='spark')",
+        )
 
 
 def _first_token(service: object, folder: Path, say: Callable[[str], None]) -> None:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def main() -> None:
         lock = threading.Lock()
 
         def say(answer: Mapping[str, Any]) -> None:
-            with lock:
+            with lock, suppress(OSError):  # the service is gone: this process ends, too
                 channel.sendall(json.dumps(answer).encode() + b"\n")
 
         try:
