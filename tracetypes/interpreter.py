@@ -7,6 +7,7 @@ sequences that a trace stands for; the templates guarantee that it does not matt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -677,14 +678,22 @@ def operator_failure(op: object, method: str, what: str, error: BaseException) -
     text, fix = str(error), "correct the operator and run again: nothing of this step was kept, the run goes on where it was"
     if isinstance(error, TypeError) and text.startswith(_CALLS_OF_EMIT):
         emit = "emit(value)" if isinstance(op, OpKeyedOrdered) else "emit(key, value)"
-        text, fix = text.replace("list.append()", "emit()"), f"call {emit}; {fix}"
+        text, fix = _METHOD_OF_EMIT.sub("emit()", text), f"call {emit}; {fix}"
     return OperatorFailed(
         "TT202", f"{who} raised {type(error).__name__}: {text}\n    at:       {what}", fix=fix, where=raised_at(error)
     )
 
 
-_CALLS_OF_EMIT: Final = ("emit() missing", "emit() takes", "emit() got", "list.append() takes exactly one argument (2 given)")
+_CALLS_OF_EMIT: Final = (
+    "emit() missing",
+    "emit() takes",
+    "emit() got",
+    "list.append() takes exactly one argument (2 given)",
+    "generator.send() takes exactly one argument (2 given)",
+)
 """How Python begins to say that an emitter was called with other arguments."""
+
+_METHOD_OF_EMIT: Final = re.compile(r"list\.append\(\)|generator\.send\(\)")
 
 
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:

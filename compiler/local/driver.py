@@ -123,7 +123,8 @@ class _Straight:
 
 @final
 class Driver:
-    """The operators of a plan, and who works on them. ``runner``: runs kernels. ``delivery``: of the sink's rows."""
+    """The operators of a plan, and who works on them. ``runner``: runs kernels. ``delivery``: of the sink's rows. ``stopping``:
+    whether the run is asked to stop."""
 
     def __init__(
         self,
@@ -132,8 +133,10 @@ class Driver:
         runner: Runner,
         states: States,
         delivery: Delivery,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.plan, self.options, self.runner, self.states = plan, options, runner, states
+        self.stopping = stopping
         self.straight = is_straight(plan)
         self.sources: dict[int, SplitSource] = {}
         self.joins: dict[int, Exchange | _Straight] = {}
@@ -275,7 +278,7 @@ class Driver:
         return any(one.worklist.size() for one in self.flow.operators if one.kind is not Kind.SOURCE)
 
     def _stage(self, stage: Stage, delivery: Delivery | None) -> Operator:
-        shards = StageShards(self.plan, stage, self.states, self.runner, delivery)
+        shards = StageShards(self.plan, stage, self.states, self.runner, delivery, self.stopping)
         self.shards.append(shards)
         return Operator(
             name=f"stage {stage.number}",

@@ -34,7 +34,9 @@ from tracetypes.compiler.local.states import Part, StateParts
 from tracetypes.compiler.local.worker_main import Setup
 from tracetypes.compiler.local.worker_process import WorkerDied, WorkerProcess, close_all
 from tracetypes.compiler.plan.plan import Plan, StageLink, links
-from tracetypes.compiler.runtime.messages import Message, Report
+from tracetypes.compiler.runtime import limits
+from tracetypes.compiler.runtime.emissions import Outlet
+from tracetypes.compiler.runtime.messages import Message, Report, Rows
 from tracetypes.errors import UsageError
 
 __all__ = ["ProcessRunner", "WorkerPool"]
@@ -143,10 +145,10 @@ class ProcessRunner:
                     return self._answer(process, request, task, before)
         return self.cost.of_call(lambda: self.here.read(task, before))
 
-    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
+    def step(self, stage: int, shard: int, messages: Sequence[Message], outlet: Outlet) -> Iterator[Message]:
         """Let a shard take messages, in the process that has its state."""
         if stage not in self.parts.stages:
-            yield from self.here.step(stage, shard, messages)
+            yield from self.here.step(stage, shard, messages, outlet)
             return
         at = stage, shard
         if at in self.in_processes or self._on():
@@ -158,10 +160,15 @@ class ProcessRunner:
                         self.in_processes.add(at)
                     request = Frame(Kind.STEP, payload=pickle.dumps(at), count=len(messages))
                     as_bytes = self.next.get(stage) in self.parts.stages
+                    rows = 0
                     for frame in process.ask([request, *map(frame_of, messages)]):
-                        yield message_of(frame, as_bytes=as_bytes)
+                        message = message_of(frame, as_bytes=as_bytes)
+                        yield message
+                        rows += message.body.count if isinstance(message.body, Rows) else 0
+                        if rows >= limits.HELD:
+                            outlet.look()
                     return
-        yield from self.cost.of_steps(self.here.step(stage, shard, messages))
+        yield from self.cost.of_steps(self.here.step(stage, shard, messages, outlet))
 
     def state(self, stage: int, shard: int) -> StateParts:
         """The state of a shard, from the process that has it."""

@@ -9,6 +9,7 @@ from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.log import ShardId
 from tracetypes.compiler.local.states import Part, StateParts, state_of
+from tracetypes.compiler.runtime.emissions import Outlet
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.state import StageState
 
@@ -43,8 +44,8 @@ class Runner(Protocol):
     def read(self, task: SplitTask, before: KnownTimes) -> SplitAnswer:
         """Read a split."""
 
-    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
-        """Let a shard of a stage take messages: what it sends, and then its :class:`Metrics`."""
+    def step(self, stage: int, shard: int, messages: Sequence[Message], outlet: Outlet) -> Iterator[Message]:
+        """Let a shard of a stage take messages: what it sends, and then its :class:`Metrics`. ``outlet``: takes rows before."""
 
     def state(self, stage: int, shard: int) -> StateParts:
         """The state of a shard that has taken something."""
@@ -64,11 +65,11 @@ class ThreadRunner:
         """With the thread's kernels."""
         return self.kernels().read(task, before)
 
-    def step(self, stage: int, shard: int, messages: Sequence[Message]) -> Iterator[Message]:
+    def step(self, stage: int, shard: int, messages: Sequence[Message], outlet: Outlet) -> Iterator[Message]:
         """With the thread's kernels."""
         kernel = self.kernels().stage(stage)
         state = self.states.of((stage, shard), kernel.fresh)
-        yield from kernel.step(state, shard, messages)
+        yield from kernel.step(state, shard, messages, outlet=outlet)
         yield kernel.metrics(state, shard, 0)
 
     def state(self, stage: int, shard: int) -> StateParts:

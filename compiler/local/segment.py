@@ -40,6 +40,7 @@ from tracetypes.compiler.local.worker_process import WorkerDied
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.in_python import in_python
+from tracetypes.compiler.runtime.emissions import RunStopped
 from tracetypes.compiler.runtime.messages import Difference, Message
 from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.metrics import Batch
@@ -122,7 +123,8 @@ class LocalSegment(RunningSegment):
         plan = in_python(self.plan, in_plain)
         shards = shards_of(plan, self.options.tasks(self.plan.width))
         adopt_shards(self.log, self.plan, shards)
-        workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards)
+        stopping = self.control.stop.is_set
+        workers = Workers(plan, self.options, self.inputs, readers, store.output.delivery, self.log.states, shards, stopping)
         settling, freed, epoch_size = Settling(), FreedMemory(), EpochSize()
         try:
             number = self.log.ended + 1
@@ -164,6 +166,8 @@ class LocalSegment(RunningSegment):
                 freed.used()
                 settling.worked()
                 self._wakeup.worked()
+        except RunStopped:  # nothing of this epoch is visible, and the next start does it again
+            return
         finally:
             workers.close()
 

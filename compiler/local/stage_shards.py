@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import final
 
 import attrs
@@ -11,8 +11,9 @@ from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.local.runners import Runner, States
 from tracetypes.compiler.local.units import Batch, Sent
 from tracetypes.compiler.plan.plan import Plan, Stage
+from tracetypes.compiler.runtime.emissions import RunStopped
 from tracetypes.compiler.runtime.messages import Message, Metrics, StageProgress
-from tracetypes.compiler.store.staging import Delivery, Dispatch
+from tracetypes.compiler.store.staging import Delivery, Dispatch, Staging
 
 __all__ = ["StageShards"]
 
@@ -29,6 +30,28 @@ class _Shard:
 
 
 @final
+@attrs.frozen
+class _IntoFiles:
+    """Takes rows of a shard into its file before its epoch ends. ``rows``: on their way to the sink."""
+
+    rows: Dispatch | None
+    stopping: Callable[[], bool]
+
+    @property
+    def takes_rows(self) -> bool:
+        return self.rows is not None and isinstance(self.rows.delivery, Staging)
+
+    def take(self, message: Message) -> None:
+        assert self.rows is not None
+        for _ in self.rows.passed([message]):
+            raise AssertionError("rows for a file go there")
+
+    def look(self) -> None:
+        if self.stopping():
+            raise RunStopped
+
+
+@final
 class StageShards:
     """The shards of one stage. ``delivery``: of the sink's rows, of the last stage only.
 
@@ -36,9 +59,18 @@ class StageShards:
     its own order, however the epoch was cut into batches.
     """
 
-    def __init__(self, plan: Plan, stage: Stage, states: States, runner: Runner, delivery: Delivery | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        stage: Stage,
+        states: States,
+        runner: Runner,
+        delivery: Delivery | None,
+        stopping: Callable[[], bool],
+    ) -> None:
+        """``stopping``: whether the run is asked to stop."""
         self.number, self.count, self.delivery = stage.number, plan.key_groups, delivery
-        self.states, self.runner = states, runner
+        self.states, self.runner, self.stopping = states, runner, stopping
         self.shards: MutableMapping[int, _Shard] = {}
 
     def process(self, shard: int, batch: Batch) -> Sequence[Sent]:
@@ -67,7 +99,7 @@ class StageShards:
             self.shards[shard] = _Shard(None if self.delivery is None else Dispatch(self.delivery, self.count))
         one = self.shards[shard]
         with operators_print():
-            output = self.runner.step(self.number, shard, messages)
+            output = self.runner.step(self.number, shard, messages, _IntoFiles(one.rows, self.stopping))
             left = self._outgoing(one, output if one.rows is None else one.rows.passed(output))
         if one.rows is None:
             return left

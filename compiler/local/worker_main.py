@@ -25,8 +25,9 @@ from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.prints import operators_print, show_prints
 from tracetypes.compiler.local.runners import States, ThreadRunner
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, links
+from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Contents
-from tracetypes.compiler.store.staging import Delivery
+from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.plans import conceal_operators
 
 __all__ = ["Setup", "main"]
@@ -43,6 +44,20 @@ class Setup:
     inputs: Mapping[str, SplitReader]
     contents: Mapping[str, Contents]
     delivery: Delivery
+
+
+@attrs.frozen
+class _Frames:
+    """Sends rows to the run before the answer is complete."""
+
+    connection: Connection
+    takes_rows: bool
+
+    def take(self, message: Message) -> None:
+        self.connection.send([frame_of(message)])
+
+    def look(self) -> None:
+        """The run ends its workers."""
 
 
 class _RunEnded(BaseException):
@@ -91,6 +106,8 @@ class _Worker:
             (stage.number, link.number): (stage, link) for stage in setup.plan.stages for link in links(stage.region)
         }
         self.kernels = Kernels(setup.plan, setup.inputs, setup.contents, setup.delivery)
+        files = isinstance(setup.delivery, Staging)
+        self.outlets = [_Frames(self.connection, files and stage is setup.plan.stages[-1]) for stage in setup.plan.stages]
         self.states = States({})
         self.runner = ThreadRunner(lambda: self.kernels, self.states)
 
@@ -105,7 +122,7 @@ class _Worker:
         number, shard = pickle.loads(request.payload)
         messages = [message_of(frame) for frame in frames]
         with operators_print():
-            yield from map(frame_of, self.runner.step(number, shard, messages))
+            yield from map(frame_of, self.runner.step(number, shard, messages, self.outlets[number]))
 
 
 def serve(connection: Connection) -> None:

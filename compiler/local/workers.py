@@ -26,7 +26,7 @@ __all__ = ["Workers"]
 
 class Workers:
     """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts.
-    ``shards``: how many shards there are of each stage."""
+    ``shards``: how many shards there are of each stage. ``stopping``: whether the run is asked to stop."""
 
     def __init__(
         self,
@@ -37,8 +37,9 @@ class Workers:
         delivery: Delivery,
         load: Callable[[], Iterable[tuple[ShardId, Sequence[Part]]]],
         shards: int,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.shards = shards
+        self.shards, self.stopping = shards, stopping
         self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
         self.contents = {name: one.channel.contents for name, one in channels.items()}
         self.pool, self.cost = WorkerPool(), Cost()
@@ -62,7 +63,7 @@ class Workers:
             return mine
 
         runner = self._runner(sharded, ThreadRunner(kernels, self.states))
-        self.driver = Driver(sharded, self.options, runner, self.states, self.delivery)
+        self.driver = Driver(sharded, self.options, runner, self.states, self.delivery, self.stopping)
 
     def _runner(self, plan: Plan, here: ThreadRunner) -> Runner:
         if not may_start(plan, self.options.processes) or not InPython.of(plan):

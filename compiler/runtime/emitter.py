@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,9 @@ from tracetypes.silence import NO_SILENCE, Silence
 __all__ = ["Emitted", "Emitter", "PathOutput", "ToSink", "ToStage", "joined"]
 
 
+NOTHING: Final[Mapping[Any, int]] = {}
+
+
 @final
 class Emitted:
     """What blocks have emitted, as objects: by key, as it came. ``by_key``: the position of an item is its place among those of
@@ -44,13 +47,17 @@ class Emitted:
         self.ends: list[int] = []
         self.origins: list[int] = []
         self.values: list[Any] = []
+        self.before: list[tuple[int, int]] = []
+        """Runs of which some rows have left before, and how many."""
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def add(self, flowing: Flowing, end: int) -> None:
-        """Add the items of a block."""
+    def add(self, flowing: Flowing, end: int, before: Mapping[Any, int] = NOTHING) -> None:
+        """Add the items of a block. ``before``: how many items of a key have left before."""
         keys = flowing.keys
+        if before:
+            self.before += [(at, before[key]) for at, key in enumerate(keys, len(self.keys)) if key in before]
         self.origins.extend(repeat(len(self.values), len(keys)))
         self.keys.extend(keys)
         self.counts.extend(flowing.counts if isinstance(flowing, Runs) else repeat(1, len(keys)))
@@ -61,6 +68,8 @@ class Emitted:
         """Of each item the number of its key in ``keys``, the end of its block and its position (all int64)."""
         counts = np.array(self.counts, np.int64)
         origins = np.cumsum(counts) - counts if self.by_key else np.array(self.origins, np.int64)
+        for run, count in self.before:
+            origins[run] -= count
         numbers = np.repeat(np.arange(len(counts)), counts)
         positions = np.arange(len(numbers)) - origins[numbers]
         return numbers, np.array(self.ends, np.int64)[numbers], positions
@@ -77,6 +86,9 @@ class PathOutput:
 
     by_key = False
     """Whether the position of an item is its place among those of its key."""
+
+    goes_in_pieces = False
+    """Whether items of a block may leave before the others: by key they need no places in the block."""
 
     def __init__(self, stage: Stage, path: Sequence[StatelessStep], verifier: Verifier | None) -> None:
         self.gives, self.path = stage.gives, path
@@ -174,9 +186,9 @@ class ToStage(PathOutput):
         """Take items that come out of the path."""
         self.partitioner.extend(batch)
 
-    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
-        """Take the output of a block."""
-        self.pending.add(flowing, marker.micros)
+    def block(self, flowing: Flowing, marker: Marker, group: int, before: Mapping[Any, int] = NOTHING) -> None:
+        """Take the output of a block. ``before``: how many items of a key have left before."""
+        self.pending.add(flowing, marker.micros, before)
 
     def positions(self, ends: Any, places: Any) -> Any:
         """Of items by block: their places in their blocks (int64)."""
@@ -202,7 +214,7 @@ class ToStage(PathOutput):
 class ToSink(PathOutput):
     """The output of the last stage on its way to the sink, as rows."""
 
-    by_key = True
+    by_key = goes_in_pieces = True
 
     def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
         self.region, self.layout = plan.region, plan.layout
@@ -230,9 +242,9 @@ class ToSink(PathOutput):
             some = rows_of_columns(self.layout, keys.take(pa.array(numbers[part])), values, ends[part], positions[part])
             self.ready.append(Message(0, Rows(some)))
 
-    def block(self, flowing: Flowing, marker: Marker, group: int) -> None:
-        """Take the output of a block."""
-        self.pending.add(flowing, marker.micros)
+    def block(self, flowing: Flowing, marker: Marker, group: int, before: Mapping[Any, int] = NOTHING) -> None:
+        """Take the output of a block. ``before``: how many items of a key have left before."""
+        self.pending.add(flowing, marker.micros, before)
         if self.emits_at_markers and group == 0:
             for key, value in emitted_at_marker(self.region, marker, {0}, watches=self.verifier):
                 self.put(key, value, marker.micros, 0)
@@ -246,10 +258,18 @@ class ToSink(PathOutput):
         values = to_arrow(self.stream.value, flow.value, flow.count, keep_codes=True)
         yield Message(0, Rows(rows_of_columns(self.layout, keys, values, ends, positions)))
 
+    def piece(self, flowing: Flowing, marker: Marker, before: Mapping[Any, int]) -> Iterator[Message]:
+        """Messages of items of a block that leave before the others, and of all that came before them."""
+        self.pending.add(flowing, marker.micros, before)
+        yield from self._all()
+
     def messages(
         self, group: int, markers: MarkerRuns, complete: bool, silence: Silence = NO_SILENCE, frontier: int | None = None
     ) -> Iterator[Message]:
         """All that a step sends."""
+        yield from self._all()
+
+    def _all(self) -> Iterator[Message]:
         self._flush()
         yield from self.ready
         self.ready = []

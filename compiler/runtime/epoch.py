@@ -6,6 +6,7 @@ from typing import final
 
 import attrs
 
+from tracetypes.compiler.runtime.emissions import HELD_BACK, Outlet
 from tracetypes.compiler.runtime.messages import Jump, Message, Piece
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.silence import NO_SILENCE, Silence
@@ -25,11 +26,12 @@ class Epoch:
     ``emitted``: items that left the stage. ``closed``: the markers of the blocks that closed. ``silence``: what is left of it
     behind the last of them, once all links have ended. ``jumps``: rows that are very far ahead of those before them, by source.
     ``ends``: of each link the last marker before its silence, None while it goes on. ``limit``: no marker behind it is due.
-    ``frontier``: of a flow over bags, up to where the stage has closed its blocks.
+    ``frontier``: of a flow over bags, up to where the stage has closed its blocks. ``outlet``: takes rows before the epoch ends.
     """
 
     group: int
     flowed: list[int]
+    outlet: Outlet = HELD_BACK
     starts: dict[tuple[int, Piece], list[int]] = attrs.Factory(dict)
     part_of: dict[tuple[int, Piece], int] = attrs.Factory(dict)
     frontiers: dict[tuple[int, Piece], int] = attrs.Factory(dict)

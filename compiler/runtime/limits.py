@@ -8,8 +8,11 @@ __all__ = [
     "COMPILED",
     "FEW",
     "FLUSH",
+    "HELD",
     "LARGE",
+    "LOOK",
     "MANY",
+    "MOST_EMITTED",
     "PAUSE",
     "PER_ITEM",
     "PIECES",
@@ -60,3 +63,13 @@ PAUSE = 64
 
 PIECES = 16
 """Aggregates of open blocks, each from a batch, from which they are combined while their blocks are open."""
+
+LOOK = 1 << 14
+"""Emissions of an ordered operator in Python after which it is seen how many there are."""
+
+HELD = 1 << 18
+"""Emissions of a block, in Python, that are sent on before it ends where that is possible. A run that is asked to stop ends in
+the middle of a key that has emitted so many."""
+
+MOST_EMITTED = 20_000_000
+"""Emissions of a block that are held as objects, where they cannot be sent on. They take 4 GB or so."""

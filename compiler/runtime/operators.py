@@ -16,20 +16,19 @@ from tracetypes.compiler.plan.facts import is_on_grid
 from tracetypes.compiler.plan.plan import Step
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
+from tracetypes.compiler.runtime.emissions import HELD_BACK, Emissions, Pieces, TooManyRows, too_many_rows
 from tracetypes.compiler.runtime.eviction import forget, forget_some
-from tracetypes.compiler.runtime.stateless import checked_later, conforming_emit, exactly
+from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.conformance import conformer
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.interpreter import emitted_wrongly, operator_failure, sort_order
+from tracetypes.interpreter import operator_failure, sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
-from tracetypes.records import Mismatch, Schema
 from tracetypes.state_check import NO_KEY, aggregates_of, ran, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
-__all__ = ["Emissions", "Flowing", "OrderedRunner", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
+__all__ = ["Flowing", "OrderedRunner", "Runner", "UnorderedState", "ordered_runner", "sorter_of", "unordered_runner"]
 
 
 @attrs.define
@@ -69,66 +68,19 @@ def sorter_of(node: Sort, step: Step) -> Runner:
     return run
 
 
-class Emissions:
-    """Collects what an operator emits for one key after another, made to fit the type of its output.
-
-    Where nothing but an error shows when it is done, that is done for all of them at once.
-    """
-
-    def __init__(self, op: object, schema: Schema) -> None:
-        self.op, self.schema, self.fit = op, schema, conformer(schema)
-        self.later = checked_later(schema)
-
-    def start(self) -> Callable[[Any], None]:
-        """Begin anew: the ``emit`` for what follows."""
-        self.keys: list[Any] = []
-        self.counts: list[int] = []
-        self.values: list[Any] = []
-        self.key: Any = None
-        self.done = 0
-        self.refused: OperatorFailed | None = None
-        return self.values.append if self.later else self._emit
-
-    def _emit(self, value: Any) -> None:
-        try:
-            self.values.append(self.fit(value))
-        except Mismatch as error:
-            self.refused = self.refused or emitted_wrongly(self.op, error, self.key, value)
-            raise self.refused from None
-
-    _emit.__qualname__ = "emit"  # what authors call it, in the messages of Python
-
-    def next(self, key: Any) -> None:
-        """What was emitted since the last call was of ``key``."""
-        count = len(self.values) - self.done
-        if count:
-            self.keys.append(key)
-            self.counts.append(count)
-            self.done = len(self.values)
-
-    def end(self) -> Runs:
-        """All that was emitted. Raises the error of what did not fit, which the author's code may have caught."""
-        if self.refused is not None:
-            raise self.refused
-        runs = Runs(self.keys, self.counts, self.values)
-        if self.later and not exactly(self.schema, self.values):
-            fitted: list[Any] = []
-            for key, value in zip(runs.key_of_each(), self.values, strict=True):
-                try:
-                    fitted.append(self.fit(value))
-                except Mismatch as error:
-                    raise emitted_wrongly(self.op, error, key, value) from None
-            runs.values = fitted
-        return runs
-
-
 class OrderedRunner(Protocol):
     """A :data:`Runner` that can be told at which ``keys`` to look at the marker; None: at all."""
 
     def __call__(
-        self, states: list[Any], at: int, flowing: Any, marker: Marker, keys: Iterable[Any] | None = None
+        self,
+        states: list[Any],
+        at: int,
+        flowing: Any,
+        marker: Marker,
+        keys: Iterable[Any] | None = None,
+        pieces: Pieces | None = None,
     ) -> Runs:
-        """Run the operator."""
+        """Run the operator. ``pieces``: what of the block has left before; what it returns is the rest."""
 
 
 def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Watch | None = None) -> OrderedRunner:
@@ -139,8 +91,14 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
     known, judge = types.known, types.judge
 
     def run(
-        states: list[Any], at: int, flowing: Flowing, marker: Marker, keys: Iterable[Any] | None = None
+        states: list[Any],
+        at: int,
+        flowing: Flowing,
+        marker: Marker,
+        keys: Iterable[Any] | None = None,
+        pieces: Pieces | None = None,
     ) -> Runs:
+        pieces = Pieces(HELD_BACK.look, None) if pieces is None else pieces
         by_key: dict[Any, Any] = states[at]
         key: Any = None
         method, where = "on_item", ""
@@ -148,7 +106,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
         nonlocal watched
         if watch is not None:
             watched = watch.of_block(flowing, marker)
-        emit, on_item, following = emissions.start(), watched.on_item, emissions.next
+        emit, on_item, following = emissions.start(pieces), watched.on_item, emissions.next
         visited: Iterable[Any] = ()
         try:
             runs = flowing.by_key()
@@ -169,7 +127,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
             out = emissions.end()
             if marks:
                 method, where = "on_marker", f"marker {marker}"
-                emit, on_marker = emissions.start(), watched.on_marker
+                emit, on_marker = emissions.start(pieces), watched.on_marker
                 visited = by_key if keys is None else keys
                 for key in visited:
                     emissions.key = key
@@ -184,10 +142,12 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
             return out
         except (OperatorFailed, LawBroken):
             raise
-        except Exception as error:
+        except (Exception, TooManyRows) as error:
             following(key)
             emissions.end()  # what was emitted before may be the first error
             what = f"key {key!r}, {where}" if where else f"item ({key!r}, {value!r})"
+            if isinstance(error, TooManyRows):
+                raise too_many_rows(op, len(emissions.values), what) from None
             raise operator_failure(op, method, what, error) from error
 
     return run

@@ -34,6 +34,7 @@ from tracetypes.compiler.columns.conversion import from_arrow, values_of
 from tracetypes.compiler.columns.machine.code import available
 from tracetypes.compiler.columns.machine.compilation import compilation
 from tracetypes.compiler.columns.sorting import stable_order
+from tracetypes.compiler.columns.turns import MOST
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.flows import Inputs, fit
@@ -41,6 +42,7 @@ from tracetypes.compiler.runtime.last_item import at_once
 from tracetypes.compiler.runtime.ordered_base import (
     NEVER,
     Emitted,
+    Enough,
     Following,
     KernelOfKeys,
     Replay,
@@ -293,7 +295,8 @@ class _Steps:
         ends = iter(self.items.ends[rows].tolist())
         counts = (self.behind[keys] - self.next[keys]).tolist()
         names, olds = values_of(take(self.keys, keys), len(keys)), objects_of(self.ordered.state, states, len(keys))
-        replay, passed = Replay(self.op, self.ordered, self.markers), self.passed[keys].tolist()
+        replay = Replay(self.op, self.ordered, self.markers, MOST)
+        passed = self.passed[keys].tolist()
         news: list[Any] = []
         codes: list[int] = []
         try:
@@ -302,7 +305,7 @@ class _Steps:
                 pairs = [(next(ends), next(values)) for _ in range(count)]
                 news.append(replay.key(state, key, pairs, passed[at]))
                 codes += [code] * (len(replay.values) - done)
-        except Exception:
+        except (Exception, Enough):
             raise Undefined(0) from None
         if codes:
             gives = self.ordered.gives

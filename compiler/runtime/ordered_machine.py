@@ -16,6 +16,7 @@ from tracetypes.compiler.columns.conditionals import constant_column
 from tracetypes.compiler.columns.evaluation import evaluate
 from tracetypes.compiler.columns.machine.code import MachineCode, MachineFunction, available
 from tracetypes.compiler.columns.machine.trees import NotMachine, is_number
+from tracetypes.compiler.columns.turns import MOST
 from tracetypes.compiler.runtime.closed_blocks import OrderedItems
 from tracetypes.compiler.runtime.ordered_arrays import Pools, array_of, built, dtype_of, flag_of
 from tracetypes.compiler.runtime.ordered_loop import LoopSource
@@ -91,6 +92,8 @@ class MachineLoop:
                 break
             if not count and (int(at[0]), int(at[1])) == progress:  # one item needs more
                 cap *= 4
+                if cap > MOST:  # Python emits it in pieces
+                    raise Undefined(0)
             progress = int(at[0]), int(at[1])
         codes, untils = (_joined([chunk[place] for chunk in chunks]) for place in (0, 1))
         outs = [_joined([chunk[2][place] for chunk in chunks]) for place in range(len(source.out.scalars))]

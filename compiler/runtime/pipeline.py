@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, final
 
 from tracetypes.compiler.analysis.ordered_form import OrderedForm
-from tracetypes.compiler.columns.ordering import Pairs
+from tracetypes.compiler.columns.ordering import Pairs, Runs
 from tracetypes.compiler.plan.facts import columns_in_order, sums_only
 from tracetypes.compiler.plan.plan import FromStage, Plan, Stage, Step, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.closed_blocks import Due, Flows, Objects, OrderedItems
+from tracetypes.compiler.runtime.emissions import Pieces
 from tracetypes.compiler.runtime.emitter import Emitter, ToSink, ToStage
 from tracetypes.compiler.runtime.empty_blocks import (
     DueMarkers,
@@ -229,11 +231,25 @@ class Pipeline:
         flowed = epoch.flowed
         if start:
             flowed[start] += len(flowing.values)
+        pieces = Pieces(epoch.outlet.look, None)
         for at, run in enumerate(self.runs[start:], start):
-            flowing = run(states, at, flowing, marker)
+            if (ordered := self.ordered.get(at)) is None:
+                flowing = run(states, at, flowing, marker)
+            else:
+                if at + 1 == len(self.runs) and epoch.outlet.takes_rows and self.emitter.goes_in_pieces:
+                    pieces.send = partial(self._piece, marker, epoch)
+                flowing = ordered(states, at, flowing, marker, None, pieces)
             flowed[at + 1] += len(flowing.values)
         epoch.emitted += len(flowing.values)
-        self.emitter.block(flowing, marker, epoch.group)
+        self.emitter.block(flowing, marker, epoch.group, pieces.before)
+
+    def _piece(self, marker: Marker, epoch: Epoch, runs: Runs, before: Mapping[Any, int]) -> None:
+        """Send a part of a block out. ``before``: how many items of a key have left before."""
+        assert isinstance(self.emitter, ToSink)
+        epoch.flowed[-1] += len(runs.values)
+        epoch.emitted += len(runs.values)
+        for message in self.emitter.piece(runs, marker, before):
+            epoch.outlet.take(message)
 
     def end(self, states: list[Any], blocks: OpenBlocks, idle: MarkerRuns, last: int, epoch: Epoch) -> None:
         """Nothing comes any more. ``idle``: markers behind the last item, up to ``last``, the last of all; behind it there is

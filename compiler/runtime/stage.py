@@ -30,6 +30,7 @@ from tracetypes.compiler.runtime.blocks import Lists, PositionBlock, folded_by
 from tracetypes.compiler.runtime.chosen_blocks import ChosenBlocks, WholeBlocks
 from tracetypes.compiler.runtime.closing_check import ClosingCheck
 from tracetypes.compiler.runtime.column_states import Columnar
+from tracetypes.compiler.runtime.emissions import HELD_BACK, Outlet
 from tracetypes.compiler.runtime.epoch import Epoch
 from tracetypes.compiler.runtime.frontier import Frontier, KeyGroups
 from tracetypes.compiler.runtime.join_check import JoinCheck
@@ -171,11 +172,16 @@ class StageKernel:
         return StageState(progress=self.frontier.fresh(), operators=self.pipeline.fresh())
 
     def step(
-        self, state: StageState, group: int, messages: Iterable[Message], limit: int | None = None
+        self,
+        state: StageState,
+        group: int,
+        messages: Iterable[Message],
+        limit: int | None = None,
+        outlet: Outlet = HELD_BACK,
     ) -> Iterator[Message]:
         """Take the messages of one epoch, in any order; close the blocks that can be closed; give what comes out. ``limit``: no
-        marker behind it closes a block."""
-        self.epoch = Epoch(group, [0] * (len(self.stage.steps) + 1), limit=limit)
+        marker behind it closes a block. ``outlet``: takes rows before the epoch ends."""
+        self.epoch = Epoch(group, [0] * (len(self.stage.steps) + 1), outlet, limit=limit)
         if self.verifier is not None:
             self.verifier.start(group, state.closed or 0)
         late: dict[str, int] = {}
