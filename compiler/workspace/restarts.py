@@ -134,6 +134,11 @@ class RestartingSupervisor:
         """What each segment does. One that has failed is never ``RUNNING``."""
         return {name: one.state for name, one in self._segments.items()}
 
+    @property
+    def errors(self) -> dict[str, BaseException]:
+        """What segments failed of last, as :meth:`error` says."""
+        return {name: one.error for name, one in self._segments.items() if one.error is not None}
+
     def error(self, name: str) -> BaseException | None:
         """What a segment failed of last, if it has not run for long since."""
         return self._segments[name].error

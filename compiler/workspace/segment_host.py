@@ -256,6 +256,11 @@ class SegmentHost:
         with self.lock:
             return self._supervisor.error(name) if name in self._supervisor.states else None
 
+    def errors(self) -> dict[str, BaseException]:
+        """What segments failed of last."""
+        with self.lock:
+            return self._supervisor.errors
+
     def raise_failure(self, name: str) -> None:
         """Raises what a segment has failed of, until it runs again."""
         error = self.error(name)

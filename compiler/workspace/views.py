@@ -138,10 +138,10 @@ def bare_view(name: str, state: Literal["draining", "stopped"], why: str | None 
 def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: FlowCosts) -> FlowView:
     """Of a flow that runs."""
     flow, plain = reconciler.running.flows[name], reconciler.database.submission(name).plain
-    states, segments = reconciler.host.states(), reconciler.segments_of(name)
+    states, failures, segments = reconciler.host.states(), reconciler.host.errors(), reconciler.segments_of(name)
     all_states = [states[one].value for one in segments if one in states]
     worst: Any = next((one for one in ("failed", "held", "starting", "running") if one in all_states), "over")
-    errors = [str(error) for one in segments if (error := reconciler.host.error(one)) is not None]
+    errors = [str(failures[one]) for one in segments if one in failures]
     rows = source_rows.of(name)
     notes = [f"since its submit: {one}" for one in reconciler.changes.get(name, ())]
     for one in segments:
@@ -167,10 +167,12 @@ def view_of(name: str, reconciler: Reconciler, source_rows: SourceRows, costs: F
     )
 
 
-def operators_of(reconciler: Reconciler, costs: FlowCosts) -> tuple[OperatorView, ...]:
-    """All operators that run, each behind those that it reads."""
+def operators_of(
+    reconciler: Reconciler, costs: FlowCosts, kept: Mapping[str, Mapping[str, int]]
+) -> tuple[OperatorView, ...]:
+    """All operators that run, each behind those that it reads. ``kept``: bytes that channels keep, by segment and reader."""
     running, host = reconciler.running, reconciler.host
-    states = host.states()
+    states, errors = host.states(), host.errors()
     flows: dict[str, list[str]] = {}
     found: dict[str, OperatorView] = {}
     for flow in sorted(running.flows.values(), key=lambda one: one.name):
@@ -180,7 +182,7 @@ def operators_of(reconciler: Reconciler, costs: FlowCosts) -> tuple[OperatorView
             flows.setdefault(name, []).append(flow.name)
             if name in found:
                 continue
-            hosted, error = host.segments.get(name), host.error(name) if name in states else None
+            hosted, error = host.segments.get(name), errors.get(name)
             found[name] = OperatorView(
                 name=name,
                 title=reconciler.title(instance),
@@ -188,7 +190,7 @@ def operators_of(reconciler: Reconciler, costs: FlowCosts) -> tuple[OperatorView
                 flows=(),
                 state=states[name].value if name in states else None,
                 written=0 if hosted is None else hosted.summary.written,
-                kept=max((one.size for one in host.kept_for(name).values()), default=0),
+                kept=max(kept.get(name, {}).values(), default=0),
                 error=None if error is None else str(error),
                 seconds=costs.of_operator(name),
                 starts=0 if hosted is None else hosted.starts,

@@ -360,17 +360,18 @@ class Workspace:
             flows = tuple(map(self._replacements.noted, views))
             flows += tuple(bare_view(one.flow, "draining", one.error) for one in self._drains.left)
             flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
-            kept = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
+            by_segment = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
+            kept = {name: {reader: one.size for reader, one in by.items()} for name, by in by_segment.items() if by}
             return WorkspaceView(
                 flows=flows,
                 operators=len(reconciler.running.operators),
                 submitted=sum(one.operators for one in flows),
                 segments={name: state.value for name, state in reconciler.host.states().items()},
-                graph=operators_of(reconciler, self._costs),
+                graph=operators_of(reconciler, self._costs, kept),
                 seconds=self._costs.total,
                 left=self._costs.left,
                 places=self._places,
-                kept={name: {reader: one.size for reader, one in by.items()} for name, by in kept.items() if by},
+                kept=kept,
             )
 
     def backup(self, target: str | os.PathLike[str]) -> None:

@@ -142,6 +142,10 @@ def check_looks(browser: Any) -> None:
         wide = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
         assert wide[0] <= wide[1] == width
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.find_element("id", "fit").click()
+    wide = browser.execute_script("return [part('graph').scrollWidth, part('graph').clientWidth]")
+    assert wide[0] <= wide[1]  # the whole graph is seen
+    browser.find_element("id", "fit").click()
 
 
 def test_the_page_of_a_workspace(browser: Any, folder: tuple[Path, str]) -> None:

@@ -15,7 +15,10 @@ function fade() {
 function show(news) {
   const focused = document.activeElement?.dataset?.piece;
   for (const [id, text] of Object.entries(news.parts ?? {})) replace(part(id), text);
-  for (const [name, text] of Object.entries(news.pieces ?? {})) piece(name).outerHTML = text;
+  if (news.pieces) {
+    const known = new Map([...document.querySelectorAll("[data-piece]")].map((one) => [one.dataset.piece, one]));
+    for (const [name, text] of Object.entries(news.pieces)) known.get(name).outerHTML = text;
+  }
   if (focused && document.activeElement?.dataset?.piece !== focused) piece(focused)?.focus({ preventScroll: true });
   document.title = part("heading").textContent;
   fade();
@@ -91,6 +94,7 @@ part("logout").addEventListener("click", async () => {
   leave();
 });
 part("filter").addEventListener("input", fade);
+part("fit").addEventListener("change", () => part("graph").classList.toggle("fit", part("fit").checked));
 document.addEventListener("keydown", step);
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement !== part("filter") && !part("view").hidden) {

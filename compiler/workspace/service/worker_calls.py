@@ -61,9 +61,14 @@ class WorkerCalls:
         }
 
     def graph(self) -> dict[str, Any]:
-        """All operators that run."""
+        """All operators that run, and all flows."""
         view = self.workspace.show()
-        return {"operators": [attrs.asdict(one) for one in view.graph], "seconds": view.seconds, "left": view.left}
+        return {
+            "operators": [attrs.asdict(one, recurse=False) for one in view.graph],
+            "flows": {one.name: _plain(one) for one in view.flows},
+            "seconds": view.seconds,
+            "left": view.left,
+        }
 
     def submit(self, owner: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
         """Accept a flow. It starts behind the answer."""

@@ -81,6 +81,7 @@ class Workers:
         if time.monotonic() > at + KEPT_GRAPH:
             try:
                 plain = self.of(name).call("graph", None, 5)
+                self._shown[name] = time.monotonic(), plain["flows"]
             except (RunError, CallFailed):
                 plain = {"operators": [], "seconds": 0.0, "left": 0.0}
             views = [{**one, "inputs": tuple(one["inputs"]), "flows": tuple(one["flows"])} for one in plain["operators"]]
