@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from tracetypes.compiler.tracing.kinds import INTEGER, STRING
 from tracetypes.compiler.tracing.operations import regular_expressions as regular
@@ -15,12 +15,16 @@ from tracetypes.compiler.tracing.symbolic.proxies import TracedMatch, TracedPart
 __all__ = ["RegularExpressions"]
 
 
+_NO_COUNT: Final = getattr(re, "_ZeroSentinel", None)
+"""The type of the count that ``re.sub`` and ``re.split`` pass on from Python 3.13 where their caller gives none."""
+
+
 class RegularExpressions(Loops):
     """Methods of patterns and of matches."""
 
     def call_pattern(self, pattern: re.Pattern[Any], name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A method of a pattern that is called with a symbol. Which way a path goes is decided by whether there is a match."""
-        args = tuple(map(self.settle, args))
+        args = tuple(0 if type(arg) is _NO_COUNT else arg for arg in map(self.settle, args))
         how = pattern.pattern, pattern.flags
         texts = [arg for arg in args if isa(arg, TracedSymbol)]
         if type(pattern.pattern) is str and len(texts) == 1 and self.kind(texts[0]) == STRING and not keywords:
