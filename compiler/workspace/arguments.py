@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.store.overlap import refuse_overlaps
-from tracetypes.compiler.workspace.reconciler import Start
+from tracetypes.compiler.workspace.new_flows import Start
 from tracetypes.errors import UsageError
 
 __all__ = [

@@ -9,7 +9,7 @@ import attrs
 from tracetypes.compiler.workspace.classes import classified
 from tracetypes.compiler.workspace.launches import Launch
 from tracetypes.compiler.workspace.merge import merge
-from tracetypes.compiler.workspace.reconciler import NO_START
+from tracetypes.compiler.workspace.new_flows import NO_START
 from tracetypes.compiler.workspace.running import Running
 from tracetypes.compiler.workspace.submission import submission
 from tracetypes.errors import UsageError

@@ -48,8 +48,9 @@ from tracetypes.compiler.workspace.dry_run import DryRun, dry_run
 from tracetypes.compiler.workspace.engines import BACKENDS, engine_named
 from tracetypes.compiler.workspace.flow_costs import FlowCosts
 from tracetypes.compiler.workspace.flow_limits import FlowLimits
+from tracetypes.compiler.workspace.new_flows import Submitted
 from tracetypes.compiler.workspace.new_launches import launch_of
-from tracetypes.compiler.workspace.reconciler import Reconciler, Submitted
+from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.replacements import Replacements
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits
 from tracetypes.compiler.workspace.segment_host import SHORT

@@ -25,7 +25,7 @@ from tracetypes.compiler.spark.channel_ends import ChannelEnds
 from tracetypes.compiler.spark.channels import reader_of
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_lines
 from tracetypes.compiler.store.small_files import write_lines
-from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import new_flows
 from tracetypes.errors import UsageError
 from tracetypes.stdlib import map_values
 from tracetypes.workspace import Workspace
@@ -34,7 +34,7 @@ from tracetypes.workspace import Workspace
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Code is not copied: it would be all tests."""
-    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: None)
+    monkeypatch.setattr(new_flows, "sources_of_launch", lambda launch: None)
     shop = Shop(tmp_path)
     shop.come(0)
     return shop
@@ -102,10 +102,10 @@ import sys
 from pathlib import Path
 from tests.workspace.clicks import totals
 from tests.workspace.test_workspace import Shop
-from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import new_flows
 from tracetypes.workspace import Workspace
 
-reconciler.sources_of_launch = lambda launch: None
+new_flows.sources_of_launch = lambda launch: None
 home = Path(sys.argv[1])
 workspace = Workspace(home / "workspace", backend="spark")
 for name in ("ann", "bob"):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes.cli import main
-from tracetypes.compiler.workspace import backups, reconciler
+from tracetypes.compiler.workspace import backups, new_flows
 from tracetypes.compiler.workspace.segment_host import SegmentHost
 from tracetypes.errors import RunError, UsageError
 from tracetypes.workspace import Workspace
@@ -31,7 +31,7 @@ def submit(workspace: Workspace, home: Path, name: str, *, changes: bool = False
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Code is not copied: it would be all tests."""
-    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: None)
+    monkeypatch.setattr(new_flows, "sources_of_launch", lambda launch: None)
     return tmp_path
 
 

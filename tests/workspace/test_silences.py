@@ -12,7 +12,7 @@ import pytest
 
 from tests.workspace.clicks import Click, answer, rows, write
 from tracetypes import Dataflow, U, every
-from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import new_flows
 from tracetypes.stdlib import filter, map_values, sum, tumbling
 from tracetypes.workspace import Workspace
 
@@ -43,7 +43,7 @@ def longer(clicks: list[Click], size: int) -> list[tuple[int, str, int]]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Code is not copied: it would be all tests."""
-    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: None)
+    monkeypatch.setattr(new_flows, "sources_of_launch", lambda launch: None)
     return tmp_path
 
 

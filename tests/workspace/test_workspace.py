@@ -23,7 +23,7 @@ import pytest
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes import Dataflow, U, every
 from tracetypes.compiler.store.small_files import write_json
-from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import new_flows
 from tracetypes.compiler.workspace import workspace as workspaces
 from tracetypes.compiler.workspace.code_copies import Sources
 from tracetypes.compiler.workspace.drain_copies import DrainCopies
@@ -69,7 +69,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Code is not copied: it would be all tests."""
-    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: None)
+    monkeypatch.setattr(new_flows, "sources_of_launch", lambda launch: None)
     shop = Shop(tmp_path)
     shop.come(0)
     return shop
@@ -340,7 +340,7 @@ def test_what_has_another_version_since_the_submit_is_shown(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "empty.py").touch()
     sources = Sources(files={"empty.py": tmp_path / "code" / "empty.py"}, versions={"python": "2.7"})
-    monkeypatch.setattr(reconciler, "sources_of_launch", lambda launch: sources)
+    monkeypatch.setattr(new_flows, "sources_of_launch", lambda launch: sources)
     workspace = open_workspace()
     shop.submit(workspace, "ann")
     workspace.close()
@@ -693,7 +693,7 @@ def test_a_gate_in_a_workspace(shop: Shop, open_workspace: Callable[[], Workspac
 def test_a_restart_runs_the_copy_of_the_code(
     shop: Shop, open_workspace: Callable[[], Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "sources_of_launch", sources_of_launch)
+    monkeypatch.setattr(new_flows, "sources_of_launch", sources_of_launch)
     code = tmp_path / "code"
     code.mkdir()
     source = (Path(__file__).parent / "clicks.py").read_text()

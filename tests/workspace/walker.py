@@ -22,7 +22,7 @@ from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.store.file_channel import ChannelOutput
 from tracetypes.compiler.store.run_store import RunStore
-from tracetypes.compiler.workspace import reconciler
+from tracetypes.compiler.workspace import new_flows
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
 from tracetypes.compiler.workspace.drain_copies import DrainCopies
 from tracetypes.compiler.workspace.launches import Launches
@@ -150,7 +150,7 @@ class Walk:
 
 def walk(about: dict[str, Any], answer: int) -> None:
     """Take steps in this process."""
-    vars(reconciler)["sources_of_launch"] = lambda launch: None  # it would be all tests
+    vars(new_flows)["sources_of_launch"] = lambda launch: None  # it would be all tests
     deaths = Deaths(about["die"])
     home = Walk(Path(about["home"]))
     status = "done"
