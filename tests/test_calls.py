@@ -89,14 +89,15 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
     assert isinstance(places.choices, dict)
     assert sorted(places.choices) == sorted(COMMANDS)
     (actions,) = (one.choices for one in places.choices["workspace"]._actions if isinstance(one.choices, dict))
-    assert len(actions) == 8
+    assert len(actions) == 10
     parsers: dict[tuple[str, ...], Any] = {(name,): its for name, its in places.choices.items() if name != "workspace"}
     parsers |= {("workspace", name): its for name, its in actions.items()}
     for command, its in parsers.items():
         for option in its._option_string_actions:
             if len(option) > 4:
                 more = ["--output", "x.svg"] if command == ("graph",) else []
-                given = ["flow.py"] * (2 if command[-1] in ("submit", "replace") else command[-1] not in ("list", "token"))
+                two = command[-1] in ("submit", "replace", "backup", "restore")
+                given = ["flow.py"] * (2 if two else command[-1] not in ("list", "token"))
                 assert main([*command, *given, *more, f"{option}x=1"]) == 2
                 err = capsys.readouterr().err
                 assert f"there is no option {option}x" in err
@@ -105,7 +106,7 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
         tracetypes.run(flow(), {}, {}, paralelism=4)  # type: ignore[call-arg]
 
 
-COMMANDS = ["check", "explain", "graph", "prepare", "run", "state", "test", "workspace"]
+COMMANDS = ["check", "explain", "graph", "prepare", "record", "run", "schema", "state", "test", "workspace"]
 
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:

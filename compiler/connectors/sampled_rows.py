@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.connectors.csv_header import first_record
-from tracetypes.compiler.connectors.delta import open_table, path_of
+from tracetypes.compiler.connectors.delta import SCHEME, open_table, path_of
 from tracetypes.compiler.connectors.proposals import (
     NO_ZONE,
     ZONE,
@@ -70,7 +70,7 @@ def sample_of(address: str, rows: int) -> Sample:
     """The record of a file, of the first file of a folder, of a Delta table, or of a schema of Avro (``.avsc``). ``rows``: at
     most so many rows are read of a format without types. Raises :class:`UsageError` ``TT402``, :class:`RunError` ``TT203``,
     ``TT207``, ``TT208``."""
-    if address.startswith("delta:"):
+    if address.startswith(SCHEME):
         return Sample(_of_arrow(_schema_of_table(address)), None, f"the types of {address}")
     if "://" in address:
         fix = "give a file, a folder, delta://PATH or a schema of Avro, FILE.avsc"
