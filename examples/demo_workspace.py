@@ -16,10 +16,15 @@ from tracetypes.stdlib import count, filter, flat_map, tumbling
 from tracetypes.workspace import Workspace
 
 
+def timestamp_of(measurement: Measurement) -> int:
+    """When it was taken, in seconds."""
+    return measurement.timestamp
+
+
 def readings_of(made: Dataflow) -> Stream[U[Unit, Measurement]]:
     """The source, as each of the users writes it."""
     columns = ["timestamp", "value", "property", "plug", "household", "house"]
-    markers = every(seconds=10, time=lambda m: m.timestamp)
+    markers = every(seconds=10, time=timestamp_of)
     return made.source("readings", U[Unit, Measurement], markers=markers, format=csv(separator=None, columns=columns))
 
 
