@@ -107,9 +107,11 @@ def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) 
         monkeypatch.setattr(operator_segments, "needs", lambda steps, periods: Needs({}, {}))
     seen: list[bool] = []
 
-    @settings(max_examples=60, database=None)
+    @settings(max_examples=600, database=None)  # few cases have a silence that counts
     @given(cases())
     def look(case: Case) -> None:
+        if any(seen):
+            return
         segments = segments_of(case.checked, case.parallelism, case.key_groups)
         seen.append(bool(differences(case, answer_of(case, segments))))
 
