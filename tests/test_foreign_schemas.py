@@ -13,13 +13,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.strategies import schemas
+from tests.strategies import schemas, values
 from tracetypes import UInt64, Unit, UsageError, column, decimal
 from tracetypes.cli import main
 from tracetypes.compiler.connectors.proposals import Maybe, ProposedList, ProposedRecord, Refused
 from tracetypes.compiler.connectors.sampled_rows import sample_of
-from tracetypes.foreign_schemas import KINDS, schema_text
+from tracetypes.foreign_schemas import schema_text
+from tracetypes.plain_data import to_plain
 from tracetypes.records import Optional, Record
 from tracetypes.schemas import schema_of
 
@@ -184,13 +186,34 @@ def test_TT402_what_another_system_does_not_have(annotation: Any, kind: str, sai
     assert (caught.value.code, caught.value.message) == ("TT402", said)
 
 
-@given(schemas())
-def test_each_record_has_a_schema_or_an_error_that_says_why_not(schema: Any) -> None:
-    if not isinstance(schema, Record):
-        return
-    for kind in KINDS:
+def record_of(kinds: list[Any]) -> Record:
+    """A record with fields of these kinds."""
+    names = [f"f{at}" for at in range(len(kinds))]
+    return Record(attrs.make_class("Drawn", names, frozen=True), tuple(zip(names, kinds, strict=True)), tuple(names))
+
+
+records = st.lists(schemas(), min_size=1, max_size=4).map(record_of)
+
+
+@given(records)
+def test_each_record_has_a_schema_or_an_error_that_says_why_not(schema: Record) -> None:
+    assert json.loads(schema_text(schema, "json"))["title"] == "Drawn"
+    assert schema_text(schema, "spark").startswith("f0 ")
+    for kind in ("avro", "protobuf"):
         with suppress(UsageError):
-            assert schema_text(schema, kind)
+            assert "Drawn" in schema_text(schema, kind)
+
+
+@given(st.data())
+def test_what_is_written_as_JSON_is_valid_by_its_JSON_Schema(data: st.DataObject) -> None:
+    rules = pytest.importorskip("jsonschema_rs")
+    schema = data.draw(records)
+    rule = rules.validator_for(json.loads(schema_text(schema, "json")))
+    for value in data.draw(st.lists(values(schema), max_size=3)):
+        plain = json.loads(json.dumps(to_plain(schema, value)))
+        assert rule.is_valid(plain), (plain, [one.message for one in rule.iter_errors(plain)])
+        needed = [name for name, inner in schema.columns if not isinstance(inner, Optional)]
+        assert not rule.is_valid({name: one for name, one in plain.items() if name not in needed[:1]}) or not needed
 
 
 def types_in(proposal: Any) -> Any:
@@ -225,6 +248,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("orders_of_test.py").write_text(ORDER)
     assert main(["schema", "orders_of_test.py:Order", "--as", "spark"]) == 0
     assert capsys.readouterr().out.startswith("_id STRING NOT NULL,\n")
-    for target, said in (("nothing", "there is no nothing"), ("TOTAL", "has no schema"), ("", "no record is named")):
+    for target, said in (("nothing", "there is no nothing"), ("TOTAL", "TOTAL is no record"), ("", "no record is named")):
         assert main(["schema", f"orders_of_test.py:{target}"]) in (1, 2)
         assert said in capsys.readouterr().err

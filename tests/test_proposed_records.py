@@ -163,6 +163,39 @@ def test_a_file_of_CSV_without_a_header(tmp_path: Path) -> None:
     assert [(one.c1, one.c3) for one in rows] == [(7, "a"), (8, "b")]
 
 
+def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"a": 1}\n{"a": \n[1]\n{"a": 2}\n')
+    assert sample_of(str(file), 100).said == f"all 4 rows of {file}; 2 of them are rejects"
+    assert sample_of(str(file), 2).said == f"the first 2 rows of {file}; one of them is a reject"
+    assert types_of(proposed(file)) == {"a": "int"}
+    file = tmp_path / "r.csv"
+    file.write_text("a,b\n1,2\n1\n")
+    assert sample_of(str(file), 100).said == f"all 2 rows of {file}; one of them is a reject"
+
+
+def test_what_a_reader_refuses_of_a_sample_is_told(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text('{"x": 1e400, "t": "\\ud800", "n": {"a": 1, "a": 2}}\n')
+    fit = "some values of the sample do not fit, and are rejects"
+    left_out = '"a" is left out: a field that is there twice in an object'
+    names = proposed(tmp_path / "r.jsonl")
+    assert {name: one for name, one in types_of(names).items() if name in "xt"} == {"x": f"float  # {fit}", "t": f"str  # {fit}"}
+    assert '"n" is left out: a record without fields that can be read' in names["text"], left_out
+
+
+def test_folders_are_columns(tmp_path: Path) -> None:
+    for folder, name in (("k=7/day=2024-01-01", "b"), ("k=__HIVE_DEFAULT_PARTITION__/day=2024-01-02", "a"), ("_old", "c")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / f"{name}.jsonl").write_text('{"ts": 1}\n')
+    names = proposed(tmp_path)
+    assert types_of(names) == {"ts": "int", "k": "int | None", "day": "dt.date"}
+    rows: list[Any] = []
+    names["flow"].sink("out", names["rows"])
+    tracetypes.run(names["flow"], {names["flow"].name: str(tmp_path)}, {"out": rows}, backend="local")
+    assert sorted((one.k, one.day.day) for one in rows if one.k is not None) == [(7, 1)]
+    assert len(rows) == 2
+
+
 def table() -> pa.Table:
     utc = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     columns = {
@@ -235,6 +268,7 @@ AVRO = {
         {"name": "before", "type": "State"},
         {"name": "lines", "type": {"type": "array", "items": LINE}},
         {"name": "first", "type": ["null", "Line"]},
+        {"name": "large", "type": {"type": "bytes", "logicalType": "decimal", "precision": 40}},
         {"name": "any", "type": ["int", "string"]},
         {"name": "more", "type": {"type": "map", "values": "string"}},
         {"name": "next", "type": ["null", "shop.Order"]},
@@ -253,6 +287,7 @@ def test_the_types_of_a_schema_of_Avro(tmp_path: Path) -> None:
         "before": "str",
         "lines": "list[Lines]",
         "first": "First | None",
+        '# "large" is left out': "a decimal of 40 digits",
         '# "any" is left out': "a union of 2 types",
         '# "more" is left out': "a map",
         '# "next" is left out': "a record inside itself",
@@ -303,9 +338,10 @@ def test_names_of_classes(text: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "code", "said"),
     [
-        ("rows.jsonl", "[1]\n", "TT203", "row 1 is no object of JSON"),
-        ("rows.jsonl", "", "TT203", "has no rows with fields"),
+        ("rows.jsonl", "[1]\n", "TT203", "has no rows with fields: row 1 is no object of JSON"),
+        ("rows.jsonl", "", "TT203", "has no rows with fields: it has no rows"),
         ("rows.jsonl", "{\n", "TT203", "row 1 is no JSON"),
+        ("rows.jsonl", "{}\n", "TT203", "has no rows with fields"),
         ("rows.csv", "", "TT203", "has no columns with names"),
         ("rows.txt2", "a\n", "TT207", "is unknown"),
         ("rows.parquet", "no", "TT208", "cannot be read"),

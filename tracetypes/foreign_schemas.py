@@ -1,7 +1,7 @@
 """The schema of a record for other systems: Avro, Protocol Buffers, JSON Schema, Spark.
 
-Each says what the formats of this library write and read (docs/types.md). So times are in microseconds, and enums and literals
-are their values.
+Those of JSON and Spark say what this library reads and writes. It reads and writes neither Avro nor Protocol Buffers, so these
+are for others. Times are in microseconds, and enums and literals are their values (docs/types.md).
 """
 
 from __future__ import annotations

@@ -72,18 +72,12 @@ class Plain:
         """Generators, coroutines and iterators that it makes and throws away at once, so that their code never runs: what each
         is, and its line. ``owner``: the class of its first parameter, if it is a method."""
         function: Any = self.function
-        code, told = function.__code__, set[int]()  # the code of a ``finally`` is there twice
-        before: list[dis.Instruction] = []
-        for at in dis.get_instructions(code):
-            is_thrown_away = at.opname == "POP_TOP" and before and before[-1].opname in _CALLS
-            if is_thrown_away and (start := _start(before[-1])) is not None:
-                what = _made_later(before, function, owner)
-                line = start[0]
-                if what is not None and line not in told:
-                    told.add(line)
-                    yield what, Location(code.co_filename, line)
-            if at.opname not in ("NOP", "EXTENDED_ARG", "CACHE"):
-                before.append(at)
+        lines = set[int]()  # the code of a ``finally`` is there twice
+        for one in _discarded_calls(function.__code__):
+            what = "a generator" if one.called is None else _runs_later(_called(one.called, one.attributes, function, owner))
+            if what is not None and one.line not in lines:
+                lines.add(one.line)
+                yield what, Location(function.__code__.co_filename, one.line)
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many arguments by their positions."""
@@ -202,6 +196,28 @@ _OF_GENERATORS: Final = ("GET_ITER", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE", 
 _UNKNOWN: Final = object()
 
 
+@attrs.frozen
+class _Discarded:
+    """A call as a statement, whose result is thrown away. ``called``: what reads the beginning of what is called, of which
+    ``attributes`` are read; None for a generator expression."""
+
+    line: int
+    called: dis.Instruction | None
+    attributes: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def _discarded_calls(code: CodeType) -> tuple[_Discarded, ...]:
+    """The calls whose results are thrown away, of which it is known what is called."""
+    calls, before = [], list[dis.Instruction]()
+    for at in dis.get_instructions(code):
+        if at.opname == "POP_TOP" and before and before[-1].opname in _CALLS and (one := _discarded(before)) is not None:
+            calls.append(one)
+        if at.opname not in ("NOP", "EXTENDED_ARG", "CACHE"):
+            before.append(at)
+    return tuple(calls)
+
+
 def _start(at: dis.Instruction) -> tuple[int, int] | None:
     """Where the source of an instruction begins: its line and column."""
     where = at.positions
@@ -210,19 +226,22 @@ def _start(at: dis.Instruction) -> tuple[int, int] | None:
     return where.lineno, where.col_offset
 
 
-def _made_later(before: Sequence[dis.Instruction], function: FunctionType, owner: type[Any] | None) -> str | None:
-    """What the last instruction, a call, makes whose code runs later; None if it is not certain that it makes such a thing."""
-    call, names = before[-1], list[str]()
+def _discarded(before: Sequence[dis.Instruction]) -> _Discarded | None:
+    """The last instruction, a call. Of what is called the source begins where that of the call does."""
+    call, attributes = before[-1], list[str]()
     start = _start(call)
+    if start is None:
+        return None
     for at in reversed(before[:-1]):
         if _start(at) != start or at.opname in _SILENT:
             continue
         if at.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            names.append(str(at.argval))
+            attributes.append(str(at.argval))
         elif at.opname in _READS:
-            return _runs_later(_called(at, names[::-1], function, owner))
+            return _Discarded(start[0], at, tuple(reversed(attributes)))
         elif isinstance(at.argval, CodeType):
-            return "a generator" if at.positions == call.positions and at.argval.co_name == "<genexpr>" else None
+            is_generator = at.positions == call.positions and at.argval.co_name == "<genexpr>"
+            return _Discarded(start[0], None) if is_generator else None
         elif at.opname not in _OF_GENERATORS and not (at.opname == "LOAD_CONST" and isinstance(at.argval, tuple)):
             return None  # it may call what another call returned
     return None

@@ -128,7 +128,7 @@ def _misspelt(part: SelfDescribing, template: Any) -> Iterator[Fault]:
     for name, function in functions.items():
         if name.startswith("_") or name in read or hasattr(template, name):
             continue
-        near = get_close_matches(name, [one for one in declared if one not in functions], 1, _CLOSE)
+        near = get_close_matches(name, [one for one in declared if getattr(type(part), one) is getattr(template, one)], 1, _CLOSE)
         if near:
             found = f"{part._name()}.{name}, which nothing calls"
             fix = f"call it {near[0]} if that is meant, otherwise give it another name"

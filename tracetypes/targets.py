@@ -44,7 +44,7 @@ def load_record(target: str) -> Record:
         classes = [n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
         found = f"there is no {name}" if name else "no record is named"
         raise UsageError("TT403", f"{place}: {found}", fix=f"name one of its classes: {', '.join(classes) or 'it has none'}")
-    schema = schema_of(value)
+    schema = schema_of(value) if isinstance(value, type) else None
     if not isinstance(schema, Record):
         fix = "name a frozen attrs class, a frozen dataclass or a NamedTuple"
         raise UsageError("TT403", f"{place}: {name} is no record", fix=fix)

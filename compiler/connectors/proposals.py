@@ -82,6 +82,8 @@ Reader: TypeAlias = Callable[[Schema, Any], Any]
 _LIKE_NUMBERS: Final = re.compile(r"[+-]?0\d|\+")
 """How texts begin that a number would change: ``007``."""
 
+TWICE: Final = "value of a field that is there twice"
+
 NO_ZONE: Final = "its times name no zone: declare one in the format, zone=..."
 """What is to be known of such times."""
 
@@ -146,7 +148,7 @@ def _of_some(values: Sequence[Any]) -> tuple[Proposal, str]:
     for schema in tried:
         if _all_fit(schema, alike, from_plain):
             return schema, about or (NO_ZONE if schema == Timestamp(ZONE) else "")
-    return otherwise, about
+    return otherwise, about or "some values of the sample do not fit, and are rejects"
 
 
 def _of_list(items: Sequence[Any], about: str) -> tuple[Proposal, str]:
@@ -167,7 +169,9 @@ def _kind(value: Any) -> str:
         return "number"
     if isinstance(value, str):
         return "text"
-    return "object" if isinstance(value, dict) else "list"
+    if isinstance(value, dict):
+        return "object"
+    return "list" if isinstance(value, list) else TWICE
 
 
 def _listed(kinds: Counter[str], but: str) -> str:
@@ -178,7 +182,8 @@ _TRIED: Final[Mapping[str, tuple[tuple[Schema, ...], Proposal]]] = {
     "boolean": ((Boolean(),), Boolean()),
     "integer": ((Integer(), Unsigned(), DecimalOf(38, 0)), Refused("integers of more than 38 digits")),
     "number": ((Float(),), Float()),
-    "text": ((Date(), Timestamp(), Timestamp(ZONE)), String()),
+    "text": ((Date(), Timestamp(), Timestamp(ZONE), String()), String()),
+    TWICE: ((), Refused("a field that is there twice in an object")),
 }
 """By kind: the types that are tried, in this order, and the one if none of them fits."""
 

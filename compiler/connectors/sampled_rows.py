@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import unquote
 
 import attrs
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.connectors.csv_header import first_record
 from tracetypes.compiler.connectors.delta import SCHEME, open_table, path_of
+from tracetypes.compiler.connectors.folders import folder_texts, is_hidden
 from tracetypes.compiler.connectors.proposals import (
     NO_ZONE,
     ZONE,
@@ -75,10 +77,20 @@ def sample_of(address: str, rows: int) -> Sample:
     if "://" in address:
         fix = "give a file, a folder, delta://PATH or a schema of Avro, FILE.avsc"
         raise UsageError("TT402", f"{address}: its rows cannot be looked at", fix=fix)
-    file = _file(Path(address))
+    place = Path(address)
+    files = _files(place)
+    sample = _of_file(files[0], rows)
+    folders = _of_folders([one.relative_to(place) for one in files] if place.is_dir() else [])
+    besides = {one.column for one in sample.record.fields}
+    fields = sample.record.fields + tuple(one for one in folders if one.column not in besides)
+    return attrs.evolve(sample, record=ProposedRecord(fields))
+
+
+def _of_file(file: Path, rows: int) -> Sample:
     try:
         if file.suffix == ".avsc":
-            return Sample(Avro().record(json.loads(file.read_bytes())), None, f"the types of {file}")
+            said = f"the types of {file}. Files of Avro are not read: give the source rows in another format"
+            return Sample(Avro().record(json.loads(file.read_bytes())), None, said)
         format = format_of(file.name, None)
         if isinstance(format, Parquet):
             return _of_parquet(file, format)
@@ -92,17 +104,29 @@ def sample_of(address: str, rows: int) -> Sample:
     return Sample(ProposedRecord((ProposedField("value", String()),)), format, f"lines of {file}")
 
 
-def _file(place: Path) -> Path:
-    """The file at a place, or the first one in a folder that is none of ours."""
+def _files(place: Path) -> Sequence[Path]:
+    """The file at a place, or those of a folder that a source reads, by name."""
     if place.is_dir():
-        files = sorted(one for one in place.rglob("*") if one.is_file() and not one.name.startswith((".", "_")))
-        files = [one for one in files if not any(part.startswith((".", "_")) for part in one.relative_to(place).parts)]
+        files = sorted(one for one in place.rglob("*") if one.is_file() and _is_read(one.relative_to(place)))
         if not files:
             raise UsageError("TT402", f"{place} has no file", fix="give a folder with the rows of a source")
-        return files[0]
+        return files
     if not place.is_file():
         raise UsageError("TT402", f"{place} is no file and no folder", fix="give an existing one")
-    return place
+    return [place]
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a source does not pass over a file. ``path``: from its folder on."""
+    *folders, name = path.parts
+    return not is_hidden(name, folder=False) and not any(is_hidden(one, folder=True) for one in folders)
+
+
+def _of_folders(paths: Sequence[Path]) -> Sequence[ProposedField]:
+    """The columns that folders ``NAME=VALUE`` above files have."""
+    names = dict.fromkeys(unquote(part.partition("=")[0]) for path in paths for part in path.parts[:-1] if part.find("=") > 0)
+    texts = [folder_texts(str(path), names) for path in paths]
+    return [of_cells(name, [one.get(name) for one in texts]) for name in names]
 
 
 def _beginning(file: Path) -> tuple[bytes, bool]:
@@ -112,8 +136,11 @@ def _beginning(file: Path) -> tuple[bytes, bool]:
     return (text, True) if len(text) <= MOST else (text[: text.rfind(b"\n") + 1], False)
 
 
-def _said(rows: int, whole: bool, file: Path) -> str:
-    return f"{'all' if whole else 'the first'} {rows:,} rows of {file}"
+def _said(rows: int, whole: bool, file: Path, *, broken: int) -> str:
+    """From how many rows a record was made. ``broken``: of these, rows that cannot be read at all."""
+    which = ("the only row" if whole else "the first row") if rows == 1 else f"{'all' if whole else 'the first'} {rows:,} rows"
+    what = "one of them is a reject" if broken == 1 else f"{broken:,} of them are rejects"
+    return f"{which} of {file}{f'; {what}' if broken else ''}"
 
 
 # ------------------------------------------------------------------------------------------------- text
@@ -121,17 +148,23 @@ def _said(rows: int, whole: bool, file: Path) -> str:
 
 def _of_json(file: Path, format: JsonLines, text: bytes, rows: int, whole: bool) -> Sample:
     objects: list[Mapping[str, Any]] = []
-    decoder = json_decoder(())
+    decoder, fault = json_decoder(()), "it has no rows"
     lines = [line for line in text.removeprefix(b"\xef\xbb\xbf").splitlines() if line.strip()]
     for number, line in enumerate(lines[:rows], 1):
         try:
             one = decoder.decode(line.decode())
         except ValueError as error:
-            raise RunError("TT203", f"{file}, row {number} is no JSON: {error}", fix="give lines of JSON objects") from None
-        if not isinstance(one, dict):
-            raise RunError("TT203", f"{file}, row {number} is no object of JSON", fix="give lines of JSON objects")
-        objects.append(one)
-    return Sample(_not_empty(of_values(objects), file), format, _said(len(objects), whole and len(lines) <= rows, file))
+            fault = f"row {number} is no JSON: {error}"
+            continue
+        if isinstance(one, dict):
+            objects.append(one)
+        else:
+            fault = f"row {number} is no object of JSON"
+    if not objects:
+        raise RunError("TT203", f"{file} has no rows with fields: {fault}", fix="give lines of JSON objects")
+    looked = min(rows, len(lines))
+    said = _said(looked, whole and len(lines) <= rows, file, broken=looked - len(objects))
+    return Sample(_not_empty(of_values(objects), file), format, said)
 
 
 def _of_csv(file: Path, format: Csv, text: bytes, rows: int, whole: bool) -> Sample:
@@ -147,12 +180,13 @@ def _of_csv(file: Path, format: Csv, text: bytes, rows: int, whole: bool) -> Sam
     fields = {f"c{at}": attrs.field(type=kind) for at, kind in enumerate(kinds)}
     record: Any = attrs.make_class("Row", fields, frozen=True)
     layout = Layout(UnitValue(), schema_of(record))
-    found = list(islice(rows_of_text(format, layout, text), rows + 1))
-    values = [attrs.astuple(one[1]) for one in found[:rows] if not isinstance(one, Mismatch)]
+    some = list(islice(rows_of_text(format, layout, text), rows + 1))
+    looked, whole = min(rows, len(some)), whole and len(some) <= rows
+    values = [attrs.astuple(one[1]) for one in some[:rows] if not isinstance(one, Mismatch)]
     columns = zip(*values, strict=True) if values else [()] * len(names)
     proposed = tuple(of_cells(name, cells) for name, cells in zip(names, columns, strict=True))
     refused = tuple(ProposedField(name, Refused("a name that no column can have")) for name in header if name not in names)
-    return Sample(ProposedRecord(proposed + refused), format, _said(len(values), whole and len(found) <= rows, file) + said)
+    return Sample(ProposedRecord(proposed + refused), format, _said(looked, whole, file, broken=looked - len(values)) + said)
 
 
 def _header(text: bytes) -> tuple[Sequence[str], str]:
@@ -324,14 +358,15 @@ _AVRO: Final[Mapping[str, Schema]] = {
 }
 
 
-def _logical(kind: Mapping[str, Any]) -> Schema | None:
+def _logical(kind: Mapping[str, Any]) -> Schema | Refused | None:
     """The type of a logical type; None for a type without one, and for one that is read as what it is made of."""
     match kind.get("logicalType"):
         case "date":
             return Date()
         case "timestamp-millis" | "timestamp-micros" | "timestamp-nanos":
             return Timestamp()
-        case "decimal" if kind["precision"] <= 38:
-            return DecimalOf(kind["precision"], kind.get("scale", 0))
+        case "decimal":
+            precision = kind["precision"]
+            return DecimalOf(precision, kind.get("scale", 0)) if precision <= 38 else Refused(f"a decimal of {precision} digits")
         case _:
             return None

@@ -210,6 +210,7 @@ def stateless(mapped: StatelessStep, then: Put, watched: Callable[..., Any] | No
             refused.clear()
             raise
         except Exception as error:
+            refused.clear()
             raise operator_failure(op, "on_item", f"item ({key!r}, {value!r})", error) from error
 
     return put
