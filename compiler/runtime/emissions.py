@@ -111,12 +111,14 @@ class Emissions:
         self.later = checked_later(schema)
         self.most = most_emitted()
 
-    def start(self, pieces: Pieces) -> Callable[[Any], None]:
-        """Begin anew: the ``emit`` for what follows."""
+    def start(self, pieces: Pieces, earlier: Runs | None = None) -> Callable[[Any], None]:
+        """Begin anew: the ``emit`` for what follows. ``earlier``: what was emitted of the block before, which leaves first."""
         self.pieces = pieces
         self.key: Any = None
-        self.refused: OperatorFailed | None = None
+        self.failure: Exception | None = None
         self._clear()
+        if earlier is not None:
+            self.earlier = earlier
         if not self.later:
             return self._emit
         collector = self._collector()
@@ -124,6 +126,7 @@ class Emissions:
         return collector.send
 
     def _clear(self) -> None:
+        self.earlier = Runs([], [], [])
         self.keys: list[Any] = []
         self.counts: list[int] = []
         self.values: list[Any] = []
@@ -141,8 +144,8 @@ class Emissions:
         try:
             self.values.append(self.fit(value))
         except Mismatch as error:
-            self.refused = self.refused or emitted_wrongly(self.op, error, self.key, value)
-            raise self.refused from None
+            self.failure = self.failure or emitted_wrongly(self.op, error, self.key, value)
+            raise self.failure from None
         if not len(self.values) % limits.LOOK:
             self._look()
 
@@ -158,8 +161,12 @@ class Emissions:
                 raise TooManyRows
         elif held >= limits.HELD:
             self.next(self.key)
-            runs = self._fitted()
-            pieces.send(runs, pieces.before)
+            runs = self._all()
+            try:
+                pieces.send(runs, pieces.before)
+            except Exception as error:
+                self.failure = self.failure or error
+                raise
             for key, count in zip(runs.keys, runs.counts, strict=True):
                 pieces.before[key] = pieces.before.get(key, 0) + count
             self._clear()
@@ -173,13 +180,13 @@ class Emissions:
             self.done = len(self.values)
 
     def end(self) -> Runs:
-        """All that was emitted and is not sent yet. Raises the error of what did not fit, which the author's code may have
-        caught."""
-        if self.refused is not None:
-            raise self.refused
-        return self._fitted()
+        """All that was emitted and is not sent yet. Raises the error of what did not fit or could not be sent, which the author's
+        code may have caught."""
+        if self.failure is not None:
+            raise self.failure
+        return self._all()
 
-    def _fitted(self) -> Runs:
+    def _all(self) -> Runs:
         runs = Runs(self.keys, self.counts, self.values)
         if self.later and not exactly(self.schema, self.values):
             fitted: list[Any] = []
@@ -187,7 +194,7 @@ class Emissions:
                 try:
                     fitted.append(self.fit(value))
                 except Mismatch as error:
-                    self.refused = emitted_wrongly(self.op, error, key, value)
-                    raise self.refused from None
+                    self.failure = emitted_wrongly(self.op, error, key, value)
+                    raise self.failure from None
             runs.values = fitted
-        return runs
+        return self.earlier.followed_by(runs)

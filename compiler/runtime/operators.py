@@ -127,7 +127,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
             out = emissions.end()
             if marks:
                 method, where = "on_marker", f"marker {marker}"
-                emit, on_marker = emissions.start(pieces), watched.on_marker
+                emit, on_marker = emissions.start(pieces, out), watched.on_marker
                 visited = by_key if keys is None else keys
                 for key in visited:
                     emissions.key = key
@@ -135,7 +135,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
                     if type(state) not in known:
                         judge(method, key, state)
                     following(key)
-                out = out.followed_by(emissions.end())
+                out = emissions.end()
             if forgets:
                 method, where = "initial_state", f"marker {marker}"
                 forget_some(by_key, visited if marks else runs.keys, op.initial_state())

@@ -3,8 +3,10 @@ and where they have to be held they are refused."""
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from tracetypes.compiler.columns import turns
 from tracetypes.compiler.columns.machine.compilation import compilation
 from tracetypes.compiler.runtime import emitter, limits, ordered_kernel, ordered_machine
 from tracetypes.compiler.runtime.emissions import MOST_EMITTED, Emissions
-from tracetypes.errors import UsageError
+from tracetypes.compiler.store.staging import Dispatch, unwritable
+from tracetypes.errors import RunError, UsageError
 
 
 @attrs.frozen
@@ -53,6 +56,34 @@ class MarkedGaps(Gaps):
         if state is not None:
             emit(state)
         return state
+
+
+@attrs.frozen
+class AtMarkers(OpKeyedOrdered[str, Reading, Reading, int]):
+    """Emits few rows at items, and many at each marker."""
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: Reading, emit: EmitValue[Reading]) -> int:
+        emit(value)
+        return state + 1
+
+    def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[Reading]) -> int:
+        for n in range(400):
+            emit(Reading(key, n, -1.0))
+        return state
+
+
+@attrs.frozen
+class Careless(Gaps):
+    """Goes on whatever happens while it emits."""
+
+    def on_item(self, state: Reading | None, key: str, value: Reading, emit: EmitValue[Reading]) -> Reading | None:
+        for n in range(value.ts if value.ts > 1_000 else 1):
+            with suppress(Exception):
+                emit(Reading(key, n, 0.0))
+        return value
 
 
 @attrs.frozen
@@ -127,13 +158,14 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 CHAINS: dict[str, tuple[Any, ...]] = {
     "gaps": (Gaps(),),
     "marked": (MarkedGaps(),),
+    "at markers": (AtMarkers(),),
     "lists": (Lists(),),
     "behind": (MarkedGaps(), Later()),
     "second": (Gaps(), Gaps()),
 }
 
 
-@pytest.mark.parametrize(("name", "parallelism"), [*zip(CHAINS, [1, 2, 1, 1, 2], strict=True)])
+@pytest.mark.parametrize(("name", "parallelism"), [*zip(CHAINS, [1, 2, 1, 1, 1, 2], strict=True)])
 def test_rows_leave_in_pieces(name: str, parallelism: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
     options = {"parallelism": parallelism, "processes": "never"}
     expected, _ = in_file(flow(*CHAINS[name]), readings(3_000), tmp_path / "whole.parquet", **options)
@@ -141,6 +173,27 @@ def test_rows_leave_in_pieces(name: str, parallelism: int, tmp_path: Path, monke
     found, _ = in_file(flow(*CHAINS[name]), readings(3_000), tmp_path / "pieces.parquet", **options)
     assert found == expected
     assert len(sizes) > 5
+
+
+@pytest.mark.parametrize("op", [Gaps(), Careless()])
+def test_a_piece_that_cannot_be_written_ends_the_run(
+    op: Gaps, tmp_path: Path, pieces: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No operator is blamed for a full disk, and none hides it."""
+    right, calls = Dispatch.passed, list[None]()
+
+    def full(self: Dispatch, messages: Any) -> Any:
+        if isinstance(messages, list):  # a piece
+            calls.append(None)
+            if len(calls) == 2:
+                raise unwritable(OSError(errno.ENOSPC, "No space left on device"))
+        return right(self, messages)
+
+    monkeypatch.setattr(Dispatch, "passed", full)
+    with pytest.raises(RunError, match="No space left on device") as failed:
+        in_file(flow(op), readings(3_000), tmp_path / "out.parquet", processes="never")
+    assert failed.value.code == "TT209"
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("run", ["columns", "machine"])
