@@ -74,7 +74,9 @@ def mutant() -> Iterator[Mutate]:
 Workers: TypeAlias = Sequence[Callable[[Any], Any]]
 
 
-def explored(make: Callable[[], Any], workers: Workers, right: Callable[[Any], bool], preemptions: int | None = 2) -> Any:
+def explored(
+    make: Callable[[], Any], workers: Workers, right: Callable[[Any], bool], preemptions: int | None = 2, most: int = 100
+) -> Any:
     """What frontrun says of different interleavings of what it sees. As many in each profile: of a broken scheduler the 68th is
     wrong."""
     return frontrun.explore(
@@ -83,7 +85,7 @@ def explored(make: Callable[[], Any], workers: Workers, right: Callable[[Any], b
         invariant=right,
         preemption_bound=preemptions,
         trace_packages=["tracetypes.*"],
-        max_executions=100,
+        max_executions=most,
         detect_io=False,
         reproduce_on_failure=0,
         timeout_per_run=60.0,  # a run that is stopped on a busy machine says nothing
@@ -506,4 +508,5 @@ def test_workers_end_when_everything_is_answered(early: bool) -> None:
 @pytest.mark.usefixtures("seen_flows")
 def test_a_scheduler_that_ends_while_a_worker_has_a_turn_is_caught(mutant: Mutate) -> None:
     twin = mutant(scheduler, "            and not self.active\n", "")
-    assert is_caught(every, partial(Flowing, twin, early=True), [Flowing.work] * 2, Flowing.right)
+    # On a quiet machine the 68th interleaving is wrong; they come in another order when threads wait for processors.
+    assert is_caught(partial(every, most=500), partial(Flowing, twin, early=True), [Flowing.work] * 2, Flowing.right)
