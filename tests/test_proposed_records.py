@@ -166,12 +166,12 @@ def test_a_file_of_CSV_without_a_header(tmp_path: Path) -> None:
 def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text('{"a": 1}\n{"a": \n[1]\n{"a": 2}\n')
-    assert sample_of(str(file), 100).said == f"all 4 rows of {file}; 2 of them are rejects"
-    assert sample_of(str(file), 2).said == f"the first 2 rows of {file}; one of them is a reject"
+    assert sample_of(str(file), 100).origin == f"all 4 rows of {file}; 2 of them are rejects"
+    assert sample_of(str(file), 2).origin == f"the first 2 rows of {file}; one of them is a reject"
     assert types_of(proposed(file)) == {"a": "int"}
     file = tmp_path / "r.csv"
     file.write_text("a,b\n1,2\n1\n")
-    assert sample_of(str(file), 100).said == f"all 2 rows of {file}; one of them is a reject"
+    assert sample_of(str(file), 100).origin == f"all 2 rows of {file}; one of them is a reject"
 
 
 def test_what_a_reader_refuses_of_a_sample_is_told(tmp_path: Path) -> None:

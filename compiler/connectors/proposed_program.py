@@ -66,7 +66,7 @@ def program_of(sample: Sample, address: str, name: str) -> str:
     text = _Program()
     text.record(sample.record, name)
     source, time = _stem(address), text.time
-    lines = [f"# From {sample.said}.", *_source(sample, source, name, time), ""]
+    lines = [f"# From {sample.origin}.", *_source(sample, source, name, time), ""]
     body = "\n\n\n".join([*text.classes, "\n".join(lines)])
     used = ["Dataflow", *(["U", "Unit", "every"] if time else [])]
     if time and (format := _format(sample)) is not None:
@@ -120,15 +120,15 @@ def _source(sample: Sample, source: str, name: str, time: str | None) -> Iterato
         yield f'flow = Dataflow("{source}")'
         return
     yield f'flow = Dataflow("{source}")'
-    named = _format(sample)
-    if named is not None and "zone=" in named[1]:
+    format = _format(sample)
+    if format is not None and "zone=" in format[1]:
         yield "# Times that name no zone are read in that of the format: correct it."
     markers = f"markers=every(seconds=60, time={time})"
-    if named is None:
+    if format is None:
         yield f'rows = flow.source("{source}", U[Unit, {name}], {markers})'
         return
     yield "rows = flow.source("
-    yield from (f"    {one}," for one in (f'"{source}"', f"U[Unit, {name}]", markers, f"format={named[1]}"))
+    yield from (f"    {one}," for one in (f'"{source}"', f"U[Unit, {name}]", markers, f"format={format[1]}"))
     yield ")"
 
 
@@ -160,23 +160,23 @@ class _Program:
         while name in self.names:
             name, more = f"{like}{more}", more + 1
         self.names.add(name)
-        lines, taken = list[str](), set[str]()
+        lines, names = list[str](), set[str]()
         for field in record.fields:
-            lines.extend(self._field(field, taken, inside=inside))
-        if not taken:
+            lines.extend(self._field(field, names, inside=inside))
+        if not names:
             lines.append("    ...  # no field that can be read")
         self.classes.append("\n".join(["@attrs.frozen", f"class {name}:", *lines]))
         return name
 
-    def _field(self, field: ProposedField, taken: set[str], *, inside: bool) -> Iterator[str]:
+    def _field(self, field: ProposedField, names: set[str], *, inside: bool) -> Iterator[str]:
         """The lines of a field."""
         about = " ".join(field.about.split())
-        if (refused := _refused(field.kind)) is not None or not _can_be_named(field.column):
-            what = refused or "a name that no column can have"
+        if (reason := _refused(field.kind)) is not None or not _can_be_named(field.column):
+            what = reason or "a name that no column can have"
             yield f"    # {_text(field.column)} is left out: {' '.join(what.split())}"
             return
-        name = _field_name(field.column, taken)
-        taken.add(name)
+        name = _field_name(field.column, names)
+        names.add(name)
         kind = self.kind(field.kind, field.column)
         if name != field.column:
             kind = _annotated(kind.removesuffix(" | None"), field.column, optional=kind.endswith(" | None"))
@@ -246,7 +246,7 @@ def _can_be_named(name: str) -> bool:
     return True
 
 
-def _field_name(name: str, taken: set[str]) -> str:
+def _field_name(name: str, names: set[str]) -> str:
     """The name of a field for a column."""
     plain = name
     is_name = name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("__")
@@ -256,7 +256,7 @@ def _field_name(name: str, taken: set[str]) -> str:
         plain = f"{plain}_" if keyword.iskeyword(plain) else plain
     if plain in _OF_TYPES:
         plain = f"{plain}_"
-    found, more = plain, 2
-    while found in taken:
-        found, more = f"{plain}{more}", more + 1
-    return found
+    unique, more = plain, 2
+    while unique in names:
+        unique, more = f"{plain}{more}", more + 1
+    return unique

@@ -61,11 +61,11 @@ SEPARATORS: Final = ",;\t|"
 
 @attrs.frozen
 class Sample:
-    """What a place has. ``format``: of its files, None where it is none of files; ``said``: how it was found out."""
+    """What a place has. ``format``: of its files, None where it is none of files; ``origin``: from what."""
 
     record: ProposedRecord
     format: Format | None
-    said: str
+    origin: str
 
 
 def sample_of(address: str, rows: int) -> Sample:
@@ -76,7 +76,7 @@ def sample_of(address: str, rows: int) -> Sample:
         return Sample(_of_arrow(_schema_of_table(address)), None, f"the types of {address}")
     if "://" in address:
         fix = "give a file, a folder, delta://PATH or a schema of Avro, FILE.avsc"
-        raise UsageError("TT402", f"{address}: its rows cannot be looked at", fix=fix)
+        raise UsageError("TT402", f"{address}: its rows cannot be count at", fix=fix)
     place = Path(address)
     files = _files(place)
     sample = _of_file(files[0], rows)
@@ -89,8 +89,8 @@ def sample_of(address: str, rows: int) -> Sample:
 def _of_file(file: Path, rows: int) -> Sample:
     try:
         if file.suffix == ".avsc":
-            said = f"the types of {file}. Files of Avro are not read: give the source rows in another format"
-            return Sample(Avro().record(json.loads(file.read_bytes())), None, said)
+            origin = f"the types of {file}. Files of Avro are not read: give the source rows in another format"
+            return Sample(Avro().record(json.loads(file.read_bytes())), None, origin)
         format = format_of(file.name, None)
         if isinstance(format, Parquet):
             return _of_parquet(file, format)
@@ -136,7 +136,7 @@ def _beginning(file: Path) -> tuple[bytes, bool]:
     return (text, True) if len(text) <= MOST else (text[: text.rfind(b"\n") + 1], False)
 
 
-def _said(rows: int, whole: bool, file: Path, *, broken: int) -> str:
+def _origin(rows: int, whole: bool, file: Path, *, broken: int) -> str:
     """From how many rows a record was made. ``broken``: of these, rows that cannot be read at all."""
     which = ("the only row" if whole else "the first row") if rows == 1 else f"{'all' if whole else 'the first'} {rows:,} rows"
     what = "one of them is a reject" if broken == 1 else f"{broken:,} of them are rejects"
@@ -162,31 +162,31 @@ def _of_json(file: Path, format: JsonLines, text: bytes, rows: int, whole: bool)
             fault = f"row {number} is no object of JSON"
     if not objects:
         raise RunError("TT203", f"{file} has no rows with fields: {fault}", fix="give lines of JSON objects")
-    looked = min(rows, len(lines))
-    said = _said(looked, whole and len(lines) <= rows, file, broken=looked - len(objects))
-    return Sample(_not_empty(of_values(objects), file), format, said)
+    count = min(rows, len(lines))
+    origin = _origin(count, whole and len(lines) <= rows, file, broken=count - len(objects))
+    return Sample(_not_empty(of_values(objects), file), format, origin)
 
 
 def _of_csv(file: Path, format: Csv, text: bytes, rows: int, whole: bool) -> Sample:
     header, separator = _header(text)
-    format, said = attrs.evolve(format, separator=separator), ""
+    format, no_header = attrs.evolve(format, separator=separator), ""
     if any(is_number(name) for name in header):
-        header, said = [f"c{at}" for at in range(1, len(header) + 1)], "; it has no header"
+        header, no_header = [f"c{at}" for at in range(1, len(header) + 1)], "; it has no header"
         format = attrs.evolve(format, columns=tuple(header))
     names = [name for name in header if header.count(name) == 1 and _is_column(name)]
     if not names:
         raise RunError("TT203", f"{file} has no columns with names", fix="declare format=csv(columns=[...]) at the source")
     kinds: list[Any] = [Annotated[str | None, column(name)] for name in names]
-    fields = {f"c{at}": attrs.field(type=kind) for at, kind in enumerate(kinds)}
-    record: Any = attrs.make_class("Row", fields, frozen=True)
+    cells = {f"c{at}": attrs.field(type=kind) for at, kind in enumerate(kinds)}
+    record: Any = attrs.make_class("Row", cells, frozen=True)
     layout = Layout(UnitValue(), schema_of(record))
     some = list(islice(rows_of_text(format, layout, text), rows + 1))
-    looked, whole = min(rows, len(some)), whole and len(some) <= rows
+    count, whole = min(rows, len(some)), whole and len(some) <= rows
     values = [attrs.astuple(one[1]) for one in some[:rows] if not isinstance(one, Mismatch)]
     columns = zip(*values, strict=True) if values else [()] * len(names)
-    proposed = tuple(of_cells(name, cells) for name, cells in zip(names, columns, strict=True))
-    refused = tuple(ProposedField(name, Refused("a name that no column can have")) for name in header if name not in names)
-    return Sample(ProposedRecord(proposed + refused), format, _said(looked, whole, file, broken=looked - len(values)) + said)
+    fields = tuple(of_cells(name, cells) for name, cells in zip(names, columns, strict=True))
+    left_out = tuple(ProposedField(name, Refused("a name that no column can have")) for name in header if name not in names)
+    return Sample(ProposedRecord(fields + left_out), format, _origin(count, whole, file, broken=count - len(values)) + no_header)
 
 
 def _header(text: bytes) -> tuple[Sequence[str], str]:
@@ -227,13 +227,13 @@ def _not_empty(record: ProposedRecord, file: Path) -> ProposedRecord:
 
 def _of_parquet(file: Path, format: Parquet) -> Sample:
     parquet = pq.ParquetFile(file)
-    filled = _filled(parquet.metadata)
-    record = _of_arrow(parquet.schema_arrow, filled)
-    said = f"the types of {file}; a column is not optional if its statistics count no null"
-    return Sample(_not_empty(record, file), format, said)
+    without_nulls = _without_nulls(parquet.metadata)
+    record = _of_arrow(parquet.schema_arrow, without_nulls)
+    origin = f"the types of {file}; a column is not optional if its statistics count no null"
+    return Sample(_not_empty(record, file), format, origin)
 
 
-def _filled(metadata: Any) -> frozenset[str]:
+def _without_nulls(metadata: Any) -> frozenset[str]:
     """The columns at the top of which statistics say that no value is missing."""
     missing: dict[str, int | None] = {}
     for group in range(metadata.num_row_groups):
@@ -249,12 +249,12 @@ def _schema_of_table(address: str) -> pa.Schema:
     return pa.schema(open_table(path_of(address)).schema())
 
 
-def _of_arrow(schema: Any, filled: frozenset[str] = frozenset()) -> ProposedRecord:
-    """The record of a schema of Arrow, or of a struct. ``filled``: columns without nulls."""
+def _of_arrow(schema: Any, without_nulls: frozenset[str] = frozenset()) -> ProposedRecord:
+    """The record of a schema of Arrow, or of a struct. ``without_nulls``: columns without nulls."""
     fields = []
     for one in schema:
         kind, about = _of_type(one.type)
-        if one.nullable and one.name not in filled and not isinstance(kind, Refused):
+        if one.nullable and one.name not in without_nulls and not isinstance(kind, Refused):
             kind = Maybe(kind)
         fields.append(ProposedField(one.name, kind, about))
     return ProposedRecord(tuple(fields))
