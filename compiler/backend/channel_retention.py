@@ -132,10 +132,11 @@ class ChannelRetention:
 
     def kept_for(self) -> dict[str, Kept]:
         """What the channel keeps for each reader and each pin, where that is known. A reader that has failed, or is slow, keeps
-        more and more."""
+        more and more. Readers go on while the files are looked at."""
         with self._lock:
-            kept = {name: self.reader.channel.kept(place) for name, place in self._places.items()}
-            return {name: one for name, one in kept.items() if one is not None}
+            places = self._places
+        kept = {name: self.reader.channel.kept(place) for name, place in places.items()}
+        return {name: one for name, one in kept.items() if one is not None}
 
     def clean(self) -> None:
         """Remove what all readers have committed, and nobody has pinned."""

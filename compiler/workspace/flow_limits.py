@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
+from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.workspace.reconciler import Reconciler
 from tracetypes.compiler.workspace.retention_limits import RetentionLimits, does_not_read_on
 from tracetypes.compiler.workspace.source_rows import SourceRows
@@ -33,13 +35,13 @@ class FlowLimits:
         for name in self.stopped.outputs.keys() & self.reconciler.running.flows.keys():
             self.reconciler.remove(name)
 
-    def look(self) -> None:
-        """Look at all flows and channels."""
+    def look(self, kept: Mapping[str, Mapping[str, Kept]]) -> None:
+        """Look at all flows and channels. ``kept``: what channels keep, by segment and reader."""
         for name in list(self.reconciler.running.flows):
             self.look_at_rows(name)
         host = self.reconciler.host
-        for channel in list(host.segments):
-            for reader, why in list(self.retention.exceeded(host.kept_for(channel))):
+        for by_reader in kept.values():
+            for reader, why in list(self.retention.exceeded(by_reader)):
                 if (hosted := host.segments.get(reader)) is not None:
                     root, error = hosted.segment.root, host.error(reader)
                     for name in self.reconciler.flows_through(root):

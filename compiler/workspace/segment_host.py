@@ -314,10 +314,10 @@ class SegmentHost:
         self.look(SHORT)
         return False
 
-    def kept_for(self, name: str) -> Mapping[str, Kept]:
-        """What the channel of a segment keeps for each of its readers."""
-        channel = self.channels.get(name)  # others may remove it meanwhile
-        return {} if channel is None else channel.kept_for()
+    def kept(self) -> dict[str, Mapping[str, Kept]]:
+        """What each channel keeps for its readers, by the segment that sends. It looks at all files of channels, so whoever calls
+        it keeps no lock that others need."""
+        return {name: kept for name, channel in list(self.channels.items()) if (kept := channel.kept_for())}
 
     def remove_others(self) -> None:
         """Remove what a kill has left of segments that do not run any more."""

@@ -32,6 +32,7 @@ from tracetypes.check import Checked
 from tracetypes.compiler.backend.control import Control
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.plan.box_places import BoxPlaces
+from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.workspace.arguments import (
     addresses_of,
@@ -99,6 +100,8 @@ class Workspace:
         self._places = BoxPlaces()
         self._lock = threading.RLock()
         self._is_closed = False
+        self._kept: Mapping[str, Mapping[str, Kept]] = {}
+        """What channels keep, by segment and reader, as of the last look at their files."""
         self._failure: BaseException | None = None
         """What the thread failed of that looks after the segments."""
         with ExitStack() as stack:
@@ -318,7 +321,7 @@ class Workspace:
             delete_outputs(fresh, but={path for one in others for path in one.plain["outputs"].values()})
             raise
         self._until_gone([f"{one.launch}-{one.id}" for one in decision.stop])
-        return self.show()[name]
+        return self.show(channels=False)[name]
 
     def wait(self, name: str | None = None, seconds: float | None = None) -> None:
         """Wait until a flow, or all of them, have answered and written what was in the inputs at the call. Raises the error of a
@@ -351,18 +354,20 @@ class Workspace:
         for copy in drains:
             copy.wait(None if until is None else max(0.0, until - time.monotonic()))
 
-    def show(self) -> WorkspaceView:
-        """What runs, as of now."""
+    def show(self, *, channels: bool = True) -> WorkspaceView:
+        """What runs, as of now. ``channels``: look at all files of channels for what these keep. Without, it is as of the last
+        look, some seconds ago."""
+        reconciler = self._reconciler
+        if channels:
+            self._kept = reconciler.host.kept()
+        kept = {name: {reader: one.size for reader, one in by.items()} for name, by in self._kept.items()}
         with self._lock:
             self._need_open()
-            reconciler = self._reconciler
             self._costs.look()
             views = (view_of(name, reconciler, self._rows, self._costs) for name in sorted(reconciler.running.flows))
             flows = tuple(map(self._replacements.noted, views))
             flows += tuple(bare_view(one.flow, "draining", one.error) for one in self._drains.left)
             flows += tuple(bare_view(name, "stopped", str(self._stopped.error(name))) for name in sorted(self._stopped.outputs))
-            by_segment = {name: reconciler.host.kept_for(name) for name in list(reconciler.host.segments)}
-            kept = {name: {reader: one.size for reader, one in by.items()} for name, by in by_segment.items() if by}
             return WorkspaceView(
                 flows=flows,
                 operators=len(reconciler.running.operators),
@@ -427,10 +432,11 @@ class Workspace:
                 self._reconciler.host.look(PAUSE)
                 if time.monotonic() >= looked + SELDOM:
                     looked = time.monotonic()
+                    self._kept = self._reconciler.host.kept()
                     with self._lock:
                         if not self._is_closed:
                             self._costs.look()
-                            self._limits.look()
+                            self._limits.look(self._kept)
         except BaseException as error:
             self._failure = error  # the next call raises it
 

@@ -22,6 +22,8 @@ import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes import Dataflow, U, every
+from tracetypes.compiler.store.channel import Kept
+from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.compiler.workspace import new_flows
 from tracetypes.compiler.workspace import workspace as workspaces
@@ -314,6 +316,33 @@ def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, open_workspace: 
     kept = workspace.show().kept
     assert {name: set(readers) for name, readers in kept.items()} == {"1-0": {"1-3"}, "1-3": {"1-4"}}
     assert all(size == 0 for readers in kept.values() for size in readers.values())
+
+
+def test_nobody_waits_while_files_of_channels_are_looked_at(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those who submit, nor the readers of a channel."""
+    workspace, looks, may_end = open_workspace(), threading.Event(), threading.Event()
+    shop.submit(workspace, "ann")
+    kept = FileChannel.kept
+
+    def slow(channel: FileChannel, since: int) -> Kept:
+        looks.set()
+        assert may_end.wait(60)
+        return kept(channel, since)
+
+    monkeypatch.setattr(FileChannel, "kept", slow)
+    with ThreadPoolExecutor() as threads:
+        view = threads.submit(workspace.show)
+        assert looks.wait(60)
+        try:
+            threads.submit(shop.submit, workspace, "bob").result(30)
+            shop.come(600)
+            threads.submit(workspace.wait).result(30)
+            assert [one.name for one in workspace.show(channels=False).flows] == ["ann", "bob"]
+        finally:
+            may_end.set()
+        assert set(view.result(30).kept) == {"1-0", "1-3"}
 
 
 def test_TT402_nobody_joins_what_has_not_started(

@@ -48,12 +48,12 @@ class WorkerCalls:
 
     def ping(self) -> dict[str, Any]:
         """Whether it works."""
-        view = self.workspace.show()
+        view = self.workspace.show(channels=False)
         return {"operators": view.operators, "submitted": view.submitted, "flows": len(view.flows)}
 
     def show(self) -> dict[str, Any]:
         """All flows."""
-        view = self.workspace.show()
+        view = self.workspace.show(channels=False)
         return {
             "flows": {one.name: _plain(one) for one in view.flows},
             "operators": view.operators,
@@ -62,7 +62,7 @@ class WorkerCalls:
 
     def graph(self) -> dict[str, Any]:
         """All operators that run, and all flows."""
-        view = self.workspace.show()
+        view = self.workspace.show(channels=False)
         return {
             "operators": [attrs.asdict(one, recurse=False) for one in view.graph],
             "flows": {one.name: _plain(one) for one in view.flows},
