@@ -124,6 +124,10 @@ class RestartingSupervisor:
         """Whether all segments that were paused are over."""
         return not any(one in self._paused for one in self._supervisor.running)
 
+    def is_held_back(self, name: str) -> bool:
+        """Whether a segment was paused, and does not start before :meth:`go_on`."""
+        return name in self._paused
+
     def go_on(self) -> None:
         """Start the segments that were paused."""
         self._paused.clear()

@@ -25,6 +25,7 @@ from tracetypes.compiler.backend.control import Bell, Control
 from tracetypes.compiler.backend.open_segment import OpenSegment, Reports
 from tracetypes.compiler.backend.segment_opener import begin_files
 from tracetypes.compiler.backend.summary import Summary, shown_difference
+from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.store.compatibility import claim
@@ -174,26 +175,42 @@ class SegmentHost:
     def open(self, name: str) -> None:
         """Open a segment that begins later, and let it start. Other calls do not wait for that: to plan it and to write its
         first files takes longer than all that is done under the lock."""
-        with self.lock:
-            hosted = self.segments.get(name)
-            if hosted is None or self._supervisor.states.get(name) is not State.STARTING:
-                return
-            self._opening.add(name)
+        if (hosted := self._to_open(name)) is None:
+            return
         try:
             self.wait_for_outputs(hosted)
             hosted.opened = self._opened(hosted)
         except Exception as error:  # its start raises it
             hosted.opened = error
+        except BaseException as error:  # such as SystemExit, of an operator
+            hosted.opened = unexpected(error)
         with self.lock:
-            self._opening.discard(name)
             if name in self._supervisor.states:
+                self._opening.discard(name)
                 self._supervisor.release(name)
                 return
-        if isinstance(hosted.opened, OpenSegment):  # it was removed meanwhile: what is open is closed behind a run
-            running = self.backend.start(hosted.opened)
-            running.stop()
-            running.wait()
+        try:
+            if isinstance(hosted.opened, OpenSegment):  # it was removed meanwhile: what is open is closed behind a run
+                running = self.backend.start(hosted.opened)
+                running.stop()
+                running.wait()
+        finally:
+            with self.lock:
+                self._opening.discard(name)
         self.look()
+
+    def _to_open(self, name: str) -> HostedSegment | None:
+        """A segment that is opened from now on. While it is paused, it has to write nothing: this waits. None for one that is not
+        to be opened any more."""
+        while True:
+            with self.lock:
+                hosted = self.segments.get(name)
+                if hosted is None or self._supervisor.states.get(name) is not State.STARTING:
+                    return None
+                if not self._supervisor.is_held_back(name):
+                    self._opening.add(name)
+                    return hosted
+            self.look(SHORT)
 
     def wait_for_outputs(self, hosted: HostedSegment) -> None:
         """Wait until no segment that ends writes the outputs of one that is to start."""
@@ -346,7 +363,10 @@ class SegmentHost:
         if isinstance(opened, Exception):
             raise opened
         hosted.starts += 1
-        hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(opened or self._opened(hosted))
+        try:
+            hosted.running = self._ended(hosted) if hosted.is_over else self.backend.start(opened or self._opened(hosted))
+        except SystemExit as error:  # of an operator: the segment fails, and no other one
+            raise unexpected(error) from error
         return hosted.running
 
     def _ended(self, hosted: HostedSegment) -> Running:

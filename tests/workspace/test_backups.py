@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes.cli import main
 from tracetypes.compiler.workspace import backups, new_flows
+from tracetypes.compiler.workspace import workspace as workspaces
 from tracetypes.compiler.workspace.segment_host import SegmentHost
+from tracetypes.compiler.workspace.segment_starts import SegmentStarts
 from tracetypes.errors import RunError, UsageError
 from tracetypes.workspace import Workspace
 
@@ -24,8 +28,9 @@ def come(home: Path, number: int) -> list[Click]:
     return clicks
 
 
-def submit(workspace: Workspace, home: Path, name: str, *, changes: bool = False) -> None:
-    workspace.submit(name, totals(name, changes=changes), {"clicks": home / "clicks"}, {"totals": home / name}, start="earliest")
+def submit(workspace: Workspace, home: Path, name: str, *, changes: bool = False, wait: bool = True) -> None:
+    flow, inputs = totals(name, changes=changes), {"clicks": home / "clicks"}
+    workspace.submit(name, flow, inputs, {"totals": home / name}, start="earliest", wait=wait)
 
 
 @pytest.fixture
@@ -138,6 +143,44 @@ def test_a_backup_has_the_drains_that_are_not_over(home: Path, monkeypatch: pyte
     with Workspace(home / "elsewhere") as workspace:
         workspace.wait("bob")
         assert rows(home / "bob") == answer(clicks, changes=True)
+        workspace.remove("ann", drain=True)
+    assert rows(home / "ann") == answer(clicks)
+
+
+def test_nothing_is_opened_while_a_backup_is_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow that was accepted before starts behind the backup, and where that is restored."""
+    clicks, names, written = come(home, 0), list[str](), list[list[str]]()
+    opened, make_backup = SegmentHost._opened, workspaces.make_backup
+
+    def noted(host: SegmentHost, hosted: Any) -> Any:
+        names.append(hosted.segment.name)
+        return opened(host, hosted)
+
+    def slow(*arguments: Any) -> int:
+        before = list(names)
+        workspace.starts.add("ann", segments)
+        time.sleep(0.5)  # longer than a start waits
+        count = make_backup(*arguments)
+        written.append(names[len(before) :])
+        return count
+
+    monkeypatch.setattr(SegmentHost, "_opened", noted)
+    monkeypatch.setattr(workspaces, "make_backup", slow)
+    with Workspace(home / "workspace") as workspace:
+        with monkeypatch.context() as patch:
+            patch.setattr(SegmentStarts, "add", lambda *_: None)
+            submit(workspace, home, "ann", wait=False)
+        segments = workspace._reconciler.segments_of("ann")
+        workspace.backup(home / "backup")
+        assert written == [[]]
+        workspace.wait("ann", 60)
+        assert names[:3] == segments
+        workspace.remove("ann", drain=True)
+        assert rows(home / "ann") == answer(clicks)
+    for lost in ("workspace", "ann"):
+        shutil.rmtree(home / lost)
+    Workspace.restore(home / "backup", home / "workspace")
+    with Workspace(home / "workspace") as workspace:
         workspace.remove("ann", drain=True)
     assert rows(home / "ann") == answer(clicks)
 

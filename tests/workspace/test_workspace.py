@@ -21,7 +21,8 @@ import attrs
 import pytest
 
 from tests.workspace.clicks import Click, answer, rows, totals, write
-from tracetypes import Dataflow, U, every
+from tracetypes import Dataflow, EmitValue, OpKeyedOrdered, U, every, sort
+from tracetypes.compiler.local.backend import LocalBackend
 from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.small_files import write_json
@@ -305,6 +306,74 @@ def test_what_an_accepted_flow_fails_of_is_shown(
     workspace.wait("bob")
     workspace.remove("ann", wait=False)
     assert [one.name for one in workspace.show().flows] == ["bob"]
+
+
+@attrs.frozen
+class Exits(OpKeyedOrdered[str, int, int, int]):
+    """It raises what ends a program, before it has seen a row."""
+
+    def initial_state(self) -> int:
+        raise SystemExit(3)
+
+    def on_item(self, state: int, key: str, value: int, emit: EmitValue[int]) -> int:
+        return state
+
+
+def test_an_operator_that_exits_at_its_start_fails_alone(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
+    flow = Dataflow("exits")
+    how = every(seconds=60, time=lambda click: click.ts)
+    clicks = flow.source("clicks", U[str, Click], key=lambda click: click.user, markers=how)
+    amounts = clicks.through(map_values(lambda click: click.amount, to=int)).through(sort(by=lambda amount: amount))
+    flow.sink("totals", amounts.through(Exits()))
+    for number in range(2):
+        workspace = open_workspace()
+        if number == 0:
+            shop.submit(workspace, "ann", flow, wait=False)
+        name = ("bob", "carl")[number]
+        shop.submit(workspace, name, totals(name), wait=False)
+        workspace.wait(name, 60)
+        while (ann := workspace.show()["ann"]).state == "starting":
+            time.sleep(0.01)
+        assert ann.state in ("failed", "held")
+        assert "SystemExit" in str(ann.error)
+        segment = workspace._reconciler.segments_of("ann")[1]
+        workspace._reconciler.host._supervisor._segments[segment].due = 0  # it starts again now
+        workspace._reconciler.host.look()
+        workspace.wait(name, 60)
+        workspace.close()
+
+
+def test_what_is_removed_while_it_is_opened_is_there_until_it_is_closed(
+    shop: Shop, open_workspace: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is closed by a short run, which may write. Nobody else gets its output before that is over."""
+    workspace, opens, may_open, starts, may_start = open_workspace(), *(threading.Event() for _ in range(4))
+    opened, start = SegmentHost._opened, LocalBackend.start
+
+    def slow(host: SegmentHost, hosted: Any) -> Any:
+        opens.set()
+        assert may_open.wait(60)
+        return opened(host, hosted)
+
+    def slow_start(backend: LocalBackend, segment: Any) -> Any:
+        starts.set()
+        assert may_start.wait(60)
+        return start(backend, segment)
+
+    monkeypatch.setattr(SegmentHost, "_opened", slow)
+    monkeypatch.setattr(LocalBackend, "start", slow_start)
+    shop.submit(workspace, "ann", wait=False)
+    assert opens.wait(60)
+    segment = workspace._reconciler.segments_of("ann")[0]
+    workspace.remove("ann", wait=False)
+    may_open.set()
+    assert starts.wait(60)
+    workspace._reconciler.host.look()
+    is_there = workspace._reconciler.host.is_leaving(segment)
+    may_start.set()
+    assert is_there
+    workspace._until_gone([segment])
+    assert {one for one in files_of(shop.home / "workspace") if not one.startswith("workspace.db")} == set()
 
 
 def test_a_channel_keeps_nothing_that_all_have_read(shop: Shop, open_workspace: Callable[[], Workspace]) -> None:
