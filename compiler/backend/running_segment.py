@@ -102,7 +102,7 @@ class RunningSegment(ABC):
         """Give back what it holds. Called once, at its end."""
 
     def _body(self) -> None:
-        name_thread(self.opened.name)
+        name_thread(self.opened.shown or self.opened.name)
         try:
             with self._failing():
                 if not self.store.finished:

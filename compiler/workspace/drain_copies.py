@@ -16,7 +16,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +35,10 @@ from tracetypes.compiler.workspace.segment_host import SHORT
 from tracetypes.compiler.workspace.source_rows import SourceRows
 from tracetypes.errors import RunError
 
-__all__ = ["DrainCopies", "DrainCopy", "drained_outputs"]
+__all__ = ["MARK", "DrainCopies", "DrainCopy", "drained_outputs", "leave_out", "leave_out_newest"]
+
+MARK: Final = " drain"
+"""Behind the names of segments of copies in those of their threads: the workspace has segments of the same names."""
 
 _ABOUT: Final = "drain.json"
 
@@ -149,7 +152,9 @@ class DrainCopies:
 
     def _start(self, copy: DrainCopy, *, imports: bool) -> None:
         database = WorkspaceDatabase(copy.path / "workspace.db", self.name)
-        copy.start(Reconciler(self.backend, copy.path, database, self.locks, Control(), fuse=self.fuse), imports=imports)
+        reconciler = Reconciler(self.backend, copy.path, database, self.locks, Control(), fuse=self.fuse)
+        reconciler.host.mark = MARK
+        copy.start(reconciler, imports=imports)
 
 
 @attrs.define(eq=False)
@@ -248,3 +253,24 @@ def drained_outputs(folder: Path) -> Iterator[Mapping[str, str]]:
     for path in sorted(folder.glob(f"draining/*/{_ABOUT}")):
         outputs: Mapping[str, str] = (read_json(path) or {"outputs": {}})["outputs"]
         yield outputs
+
+
+def leave_out(folder: Path, segments: Collection[str]) -> list[str]:
+    """Remove the copies that need some segments, before the workspace is opened. Their open blocks are not answered. Returns the
+    names of their flows. ``segments``: with their mark."""
+    copies = [path.parent for path in folder.glob(f"draining/*/{_ABOUT}")]
+    return [
+        _removed(one) for one in copies if any(f"{each.name}{MARK}" in segments for each in (one / "segments").glob("*"))
+    ]
+
+
+def leave_out_newest(folder: Path) -> list[str]:
+    """Remove the copy that was made last, if there is one."""
+    copies = sorted(folder.glob(f"draining/*/{_ABOUT}"), key=lambda path: path.stat().st_mtime)
+    return [_removed(one.parent) for one in copies[-1:]]
+
+
+def _removed(copy: Path) -> str:
+    name: str = (read_json(copy / _ABOUT) or {"flow": ""})["flow"]
+    shutil.rmtree(copy)
+    return name

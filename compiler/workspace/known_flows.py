@@ -49,6 +49,8 @@ class KnownFlows:
         self.markers: dict[tuple[int, int, int], int] = {}
         self.changes: dict[str, list[str]] = {}
         """What has another version than at the submit of a flow, by its name."""
+        self._imported = set[str]()
+        """The copies of code from which this process has imported modules."""
         self._launched: dict[int, tuple[Launch, Launched]] = {}
         self._silences: Mapping[Instance, Need] = {}
         """Behind the end of operators, where it is not the one that the flow needs that has started them."""
@@ -119,5 +121,6 @@ class KnownFlows:
         return {flow: self.copies.of(code) for code, flow in flows.items() if code != all_but}
 
     def _forget_codes(self) -> None:
-        """Remove the copies of code that nobody runs."""
-        self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code})
+        """Remove the copies of code that nobody runs, but those from which this process has imported modules: a flow that comes
+        later may name these."""
+        self.copies.forget_others({launch.code for launch, _ in self._launched.values() if launch.code} | self._imported)

@@ -58,6 +58,7 @@ class Reconciler(NewFlows):
                 copy = self.copies.of(one.code)
                 refuse_imported(name, copy)
                 _import_from(copy.root)
+                self._imported.add(one.code)
                 self.changes[name] = copy.changes
         for number in sorted(launches):
             self._launched[number] = self._of(self.launches.of(number))

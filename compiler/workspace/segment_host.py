@@ -102,6 +102,8 @@ class SegmentHost:
     def __init__(self, backend: Backend, folder: Path, locks: Locks, control: Control, backoff: Backoff | None = None) -> None:
         self.backend, self.folder, self.locks, self.control = backend, folder, locks, control
         self.lock = threading.RLock()
+        self.mark = ""
+        """Behind the names of segments in those of their threads."""
         self.segments: dict[str, HostedSegment] = {}
         """Each behind those that it reads from."""
         self.channels: dict[str, ChannelRetention] = {}
@@ -404,7 +406,7 @@ class SegmentHost:
             retention.join(name, store.log, readings[one])
         return OpenSegment(
             name=name,
-            shown=name,
+            shown=name + self.mark,
             plan=plan,
             inputs=inputs,
             receives=receives,

@@ -15,6 +15,7 @@ from tests.workspace.clicks import Click, answer, rows, totals, write
 from tracetypes.cli import main
 from tracetypes.compiler.workspace import backups, new_flows
 from tracetypes.compiler.workspace import workspace as workspaces
+from tracetypes.compiler.workspace.backups import make_backup
 from tracetypes.compiler.workspace.segment_host import SegmentHost
 from tracetypes.compiler.workspace.segment_starts import SegmentStarts
 from tracetypes.errors import RunError, UsageError
@@ -150,7 +151,7 @@ def test_a_backup_has_the_drains_that_are_not_over(home: Path, monkeypatch: pyte
 def test_nothing_is_opened_while_a_backup_is_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flow that was accepted before starts behind the backup, and where that is restored."""
     clicks, names, written = come(home, 0), list[str](), list[list[str]]()
-    opened, make_backup = SegmentHost._opened, workspaces.make_backup
+    opened = SegmentHost._opened
 
     def noted(host: SegmentHost, hosted: Any) -> Any:
         names.append(hosted.segment.name)

@@ -43,7 +43,7 @@ import os
 from itertools import repeat
 from pathlib import Path
 import attrs
-from tracetypes import Emit, OpStateless
+from tracetypes import Emit, EmitValue, OpKeyedOrdered, OpStateless, sort
 
 @attrs.frozen
 class Click:
@@ -95,6 +95,21 @@ def tried(what: str, path: str) -> object:
 
 def tries(what: str, path: str = "") -> Tries:
     return Tries(what, path)
+
+@attrs.frozen
+class Ends(OpKeyedOrdered[str, int, int, int]):
+    """What happens when the first value comes."""
+    what: str
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: int, emit: EmitValue[int]) -> int:
+        tried(self.what, "")
+        return state
+
+def ends(what: str):
+    return lambda stream: stream.through(sort(by=lambda value: value)).through(Ends(what))
 '''
 
 OWN_CODE = '''
@@ -124,6 +139,7 @@ def flow(*tries):
 REGISTRY = '''
 [operators]
 tries = "hostile:tries"
+ends = "hostile:ends"
 
 [inputs.clicks]
 address = "clicks"
@@ -756,6 +772,25 @@ def test_an_operator_in_a_loop_that_nothing_stops_is_left_out(
     until(lambda: {one.state for one in second.flows()} <= {"stopped"}, 60)
     assert until(lambda: other.flow("spent").state == "running", 60)
     until(lambda: number in [one["value"] for one in other.rows("spent", "out")])
+
+
+@pytest.mark.parametrize("what", ["freeze", pytest.param("exit", marks=pytest.mark.nightly)])
+def test_a_drain_that_ends_its_process_is_left_out(
+    what: str, stopping: Served, owner_of: Callable[[str], WorkspaceClient]
+) -> None:
+    """It is drained in a copy, whose segments have the names of those that others need."""
+    other, hostile = owner_of(f"shares_{what}"), owner_of(f"drains_{what}")
+    window = totals("spent", size=86_400)  # it closes at a drain only
+    ends = {"id": "ends", "type": "ends", "config": {"what": what}}
+    other.submit("spent", window)
+    hostile.submit("ends", chain(*window["tasks"][:-1], ends, window["tasks"][-1]))
+    assert hostile.wait_until_started("ends").shared == 3
+    with suppress(RequestRefused):
+        hostile.remove("ends", drain=True, seconds=5)
+    until(lambda: hostile.flow("ends").state == "stopped", 90)
+    assert "TT419 the worker process ended while it was drained" in str(hostile.flow("ends").error)
+    assert until(lambda: other.flow("spent").state == "running", 60)
+    other.remove("spent", drain=True)
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="the kernel has no Landlock")

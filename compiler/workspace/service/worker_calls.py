@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.workspace.database import WorkspaceDatabase
+from tracetypes.compiler.workspace.drain_copies import leave_out, leave_out_newest
 from tracetypes.compiler.workspace.merge import unmerge
 from tracetypes.compiler.workspace.operator_segments import name_of
 from tracetypes.compiler.workspace.service.json_flows import JsonFlow, dataflow_of, resolve
@@ -35,7 +36,7 @@ class WorkerCalls:
         self._say = say
         self.registry: Registry = about["registry"]
         folder = Path(about["workspace"])
-        if about["without"] or about["without_segments"]:
+        if about["without"] or about["without_segments"] or about["without_drain"]:
             _leave_out(folder / "workspace.db", about, say)
         self._beat()
         self.long_calls = LongCalls(self.registry.limits.seconds, self._beat, self._end_for)
@@ -185,7 +186,12 @@ def need_room(registry: Registry, workspace: Workspace, found: JsonFlow) -> None
 
 def _leave_out(path: Path, about: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None]) -> None:
     """Remove flows from what shall run, before anything of them starts: they have ended this process. ``say``: tells of those
-    that need a segment in which a call does not end."""
+    that need a segment in which a call does not end, or are drained."""
+    drains = leave_out(path.parent, about["without_segments"])
+    if about["without_drain"]:
+        drains += leave_out_newest(path.parent)
+    for one in drains:
+        say({"id": 0, "leaves_out": one, "drains": True})
     database = WorkspaceDatabase(path, about["backend"])
     try:
         running, stuck, names = database.running(), set(about["without_segments"]), about["without"]

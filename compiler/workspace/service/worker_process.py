@@ -1,8 +1,8 @@
 """A worker as the service sees it: calls, and what happens when it ends.
 
 A worker that ends is started again, after half a second, then one, two and so on. A flow that was being submitted when it ended
-is left out from then on. If it ends three times within a minute of its start, the flow that came last is left out: it was the
-last change to what ran. The others go on.
+is left out from then on. If it ends three times within a minute of its start, the drain that began last is left out, or else the
+flow that came last: one of them was the last change to what ran. The others go on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from tracetypes.compiler.workspace.service.heartbeats import Heartbeats
@@ -44,8 +45,10 @@ PATIENCE: Final = 5.0
 
 ENDLESS: Final = "one call of its operators does not end"
 
-_SEGMENT: Final = re.compile(r"\d+-\d+")
-"""The name of a segment, and of its thread."""
+ENDS_DRAIN: Final = "the worker process ended while it was drained, and its open blocks are not answered"
+
+_SEGMENT: Final = re.compile(r"\d+-\d+( drain)?")
+"""The name of a segment, and of its thread. Those of flows that are being drained have a mark."""
 
 KEPT_FROM_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "JAVA_HOME", "SPARK_HOME", "PYTHONHASHSEED")
 
@@ -79,6 +82,8 @@ class WorkerProcess:
         self._stuck: str | None = None
         """The name of the segment, or thread, in which a call does not end: the process ends for that."""
         self._without_segments: list[str] = []
+        self._without_drain = False
+        """Whether the drain that began last is left out."""
         self._starts: str | None = None
         """The flow whose segments it starts now."""
         self.failure: Mapping[str, Any] | None = None
@@ -171,7 +176,8 @@ class WorkerProcess:
     def _listen(self, channel: socket.socket) -> None:
         try:
             without = {"without": self._without, "without_segments": self._without_segments}
-            channel.sendall(json.dumps({**self.about, **without}).encode() + b"\n")
+            without_drain = {"without_drain": self._without_drain}
+            channel.sendall(json.dumps({**self.about, **without, **without_drain}).encode() + b"\n")
             with channel.makefile("r") as lines:
                 for line in lines:
                     answer = json.loads(line)
@@ -182,7 +188,7 @@ class WorkerProcess:
                     elif "stuck" in answer:
                         self._stuck = answer["stuck"]
                     elif "leaves_out" in answer:
-                        self.left_out(answer["leaves_out"], ENDLESS)
+                        self.left_out(answer["leaves_out"], ENDS_DRAIN if "drains" in answer else ENDLESS)
                     elif answer["id"] == 0:
                         self._opened(answer)
                     elif (waiting := self._pending.get(answer["id"])) is not None:
@@ -196,7 +202,7 @@ class WorkerProcess:
     def _opened(self, answer: Mapping[str, Any]) -> None:
         self.failure = answer.get("error")
         if self.failure is None:
-            self._without, self._without_segments = [], []
+            self._without, self._without_segments, self._without_drain = [], [], False
             self._ready.set()
 
     def _beat(self) -> None:
@@ -241,7 +247,10 @@ class WorkerProcess:
         self._deaths = [*self._deaths, started] if time.monotonic() - started < SOON and not starting else []
         if len(self._deaths) >= TIMES and self.failure is None:
             self._deaths = []
-            if (flow := self.latest()) is not None:
+            # A drain takes seconds. One that is still there after three starts is what ends the process.
+            if any(Path(self.about["workspace"]).glob("draining/*/drain.json")):
+                self._without_drain = True
+            elif (flow := self.latest()) is not None:
                 self._leave_out(flow, "the worker process ended again and again, and this flow came last")
         for future, _ in waiting:
             future.set_exception(self._gone())
