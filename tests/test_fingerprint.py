@@ -507,6 +507,8 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (Kafka, "zone"): (source(format=kafka()), source(format=kafka(zone="UTC"))),
     (Kafka, "marker"): (source(format=kafka()), source(format=kafka(marker="end"))),
     (Kafka, "markers"): (flow(format=kafka()), flow(format=kafka(markers=True))),
+    (Kafka, "key"): (source(format=kafka()), source(format=kafka(key="avro"))),
+    (Kafka, "value"): (source(format=kafka()), source(format=kafka(value="avro"))),
 }
 
 ASIDE = {

@@ -67,8 +67,22 @@ RULES = (
             "tracetypes.compiler.connectors.kafka_records",
             "tracetypes.compiler.connectors.kafka_sink",
             "tracetypes.compiler.connectors.kafka_topic",
+            "tracetypes.compiler.connectors.registered_rows",
+            "tracetypes.compiler.connectors.schema_registry",
             "tracetypes.compiler.spark.kafka",
         ),
+    ),
+    Rule(
+        "only records of Avro need fastavro",
+        "tracetypes",
+        ("fastavro",),
+        but=("tracetypes.compiler.connectors.avro_records", "tracetypes.compiler.connectors.registered_values"),
+    ),
+    Rule(
+        "only records of Protocol Buffers need their parser",
+        "tracetypes",
+        ("google.protobuf",),
+        but=("tracetypes.compiler.connectors.protobuf_records",),
     ),
     Rule(
         "only the connectors of Delta need its tables",

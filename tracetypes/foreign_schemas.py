@@ -1,7 +1,7 @@
 """The schema of a record for other systems: Avro, Protocol Buffers, JSON Schema, Spark.
 
-Those of JSON and Spark say what this library reads and writes. It reads and writes neither Avro nor Protocol Buffers, so these
-are for others. Times are in microseconds, and enums and literals are their values (docs/types.md).
+Those of JSON, Spark and Avro say what this library reads and writes; it reads Protocol Buffers, too. Times are in microseconds,
+and enums and literals are their values (docs/types.md).
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ from tracetypes.records import (
 __all__ = ["KINDS", "schema_text"]
 
 
-def schema_text(record: Record, kind: str) -> str:
-    """The text of the schema of a record. ``kind``: one of :data:`KINDS`. Raises :class:`UsageError` ``TT402`` where the other
-    system has no such type or name."""
-    return KINDS[kind](record)
+def schema_text(schema: Schema, kind: str) -> str:
+    """The text of the schema of a record; of Avro and JSON of any value. ``kind``: one of :data:`KINDS`. Raises
+    :class:`UsageError` ``TT402`` where the other system has no such type or name."""
+    if isinstance(schema, Record):
+        return KINDS[kind](schema)
+    return json.dumps(_Avro().of(schema, "the value") if kind == "avro" else _json_text(schema))
 
 
 def _none(where: str, what: str, system: str) -> UsageError:
@@ -229,8 +231,12 @@ def _json_member(record: Record) -> dict[str, Any]:
     return {"type": "object", "properties": {name: _json_of(record)}, "required": [name]}
 
 
+def _json_text(schema: Schema) -> dict[str, Any]:
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | _json_of(schema)
+
+
 def _json(record: Record) -> str:
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema"} | _json_of(record), indent=2)
+    return json.dumps(_json_text(record), indent=2)
 
 
 # ------------------------------------------------------------------------------------------------- Spark

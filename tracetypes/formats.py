@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
@@ -27,6 +27,7 @@ from tracetypes.records import (
 )
 
 __all__ = [
+    "REGISTERED",
     "Csv",
     "Format",
     "JsonLines",
@@ -94,16 +95,22 @@ Format: TypeAlias = Csv | JsonLines | Parquet | TextLines
 
 MARKER = "tracetypes-marker"
 
+REGISTERED: Final = ("avro", "protobuf", "json_schema")
+"""Formats of keys and values of topics whose schemas are in a registry."""
+
 
 @attrs.frozen
 class Kafka:
     """Records of a topic. ``headers``: fields of the value that come from headers of the same name. ``marker``: the
-    header that makes a record a marker, or a heartbeat. ``markers``: whether a sink sends markers."""
+    header that makes a record a marker, or a heartbeat. ``markers``: whether a sink sends markers. ``key``, ``value``: one of
+    :data:`REGISTERED`, None for text, bytes and JSON without a schema."""
 
     headers: tuple[str, ...] = ()
     marker: str = MARKER
     markers: bool = False
     zone: str | None = None
+    key: str | None = None
+    value: str | None = None
 
 
 def csv(
@@ -186,8 +193,17 @@ def _checked_zone(zone: str | None) -> str | None:
     return zone
 
 
+Registered: TypeAlias = Literal["avro", "protobuf", "json_schema"]
+
+
 def kafka(
-    *, headers: Sequence[str] = (), marker: str = MARKER, markers: bool = False, zone: str | None = None
+    *,
+    headers: Sequence[str] = (),
+    marker: str = MARKER,
+    markers: bool = False,
+    zone: str | None = None,
+    key: Registered | None = None,
+    value: Registered | None = None,
 ) -> Kafka:
     """How a source or sink reads or writes records of a Kafka topic, if the defaults do not fit. The format of files
     still follows from their ending.
@@ -198,12 +214,19 @@ def kafka(
     time in the unit of the source's markers. With markers in band it is a marker of its partition, otherwise a
     heartbeat. ``markers``: whether a sink sends each of its markers to every partition, so that a source with markers
     in band reads the same blocks. ``zone``: as for :func:`csv`.
+
+    ``key``, ``value``: ``"avro"``, ``"protobuf"`` or ``"json_schema"`` if the keys or values are of that format, each with the id
+    of its schema in front, and their schemas in a registry.
     """
+    for name, one in (("key", key), ("value", value)):
+        if one is not None and one not in REGISTERED:
+            fix = f"give one of {', '.join(map(repr, REGISTERED))}, or leave it out"
+            raise UsageError("TT115", f"{name} is {show(one)}", fix=fix)
     if isinstance(headers, str) or not all(headers):
         raise UsageError("TT115", f"headers is {show(headers)}", fix="give a list of names of fields")
     if not marker or marker in headers:
         raise UsageError("TT115", f"marker is {show(marker)}", fix="give the name of a header that no field comes from")
-    return Kafka(tuple(headers), marker, markers, _checked_zone(zone))
+    return Kafka(tuple(headers), marker, markers, _checked_zone(zone), key, value)
 
 
 _BY_NAME: dict[str, Format] = {

@@ -41,6 +41,8 @@ from tracetypes.records import (
 
 __all__ = [
     "NOTHING",
+    "PLAIN",
+    "Decoders",
     "Headers",
     "Row",
     "cell_splitter",
@@ -55,6 +57,7 @@ __all__ = [
     "record_writer",
     "rows_of_text",
     "split_header",
+    "text_of_json",
     "text_parser",
     "to_bytes",
     "value_of_cell",
@@ -218,7 +221,21 @@ def is_blank(format: Csv | JsonLines | TextLines, line: bytes, width: int | None
     return False
 
 
-def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
+@attrs.frozen
+class Decoders:
+    """How the bytes of keys and of values become plain data, where their schemas are in a registry; None: by the types of the
+    source. A decoder raises :class:`Mismatch`."""
+
+    key: Callable[[bytes], Any] | None = None
+    value: Callable[[bytes], Any] | None = None
+
+
+PLAIN: Final = Decoders()
+
+
+def record_parser(
+    format: Kafka, layout: Layout, decoders: Decoders = PLAIN
+) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
     """A function from a record's key, value and headers to a pair; it raises :class:`Mismatch`.
 
     Raises :class:`UsageError` ``TT402`` if ``headers`` names something that is not a field.
@@ -227,11 +244,16 @@ def record_parser(format: Kafka, layout: Layout) -> Callable[[bytes | None, byte
     columns = _columns(format, layout)
     decoder = json_decoder([layout.value])
 
+    def parsed(schema: Schema, raw: bytes | None, path: str, decode: Callable[[bytes], Any] | None) -> Any:
+        if decode is None or raw is None:
+            return of_bytes(schema, raw, path)
+        return from_plain(schema, decode(raw), path)
+
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
-        pair_key = of_bytes(layout.key, key, ".key") if layout.keyed else UNIT
+        pair_key = parsed(layout.key, key, ".key", decoders.key) if layout.keyed else UNIT
         if not format.headers or value is None:
-            return pair_key, of_bytes(layout.value, value, "")
-        plain = _object(_utf8(value, ""), decoder)
+            return pair_key, parsed(layout.value, value, "", decoders.value)
+        plain = _object(_utf8(value, ""), decoder) if decoders.value is None else dict(decoders.value(value))
         values = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
@@ -321,6 +343,12 @@ def _json(text: str, path: str, decoder: json.JSONDecoder) -> Any:
         return decoder.decode(text)
     except (ValueError, RecursionError) as error:
         raise Mismatch(path, text, f"JSON ({error})") from None
+
+
+def text_of_json(schema: Schema) -> Callable[[bytes], Any]:
+    """A function from a text of JSON to plain data; it raises :class:`Mismatch`."""
+    decoder = json_decoder([schema])
+    return lambda raw: _json(_utf8(raw, ""), "", decoder)
 
 
 def _pair_of_program(layout: Layout, line: str, decoder: json.JSONDecoder) -> tuple[Any, Any]:

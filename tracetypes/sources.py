@@ -14,7 +14,7 @@ from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, marker_time
 from tracetypes.nodes import RowPosition, Source
-from tracetypes.parsing import Headers, Row, checked_key, record_parser
+from tracetypes.parsing import PLAIN, Decoders, Headers, Row, checked_key, record_parser
 from tracetypes.plain_data import WHOLE_MICROS, in_whole_micros
 from tracetypes.records import Mismatch, Unit, show
 from tracetypes.rejects import Rejected
@@ -103,9 +103,12 @@ def _sender(device: Hashable) -> Hashable:
     return device
 
 
-def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, bytes | None, Headers], Row]:
-    """The reader of a source for records of Kafka: key, value and headers. Raises :class:`UsageError` ``TT402``, and
-    :class:`RunError` ``TT207`` for a format that Kafka records cannot have."""
+def record_reader(
+    source: Source, layout: Layout, decoders: Decoders = PLAIN
+) -> Callable[[bytes | None, bytes | None, Headers], Row]:
+    """The reader of a source for records of Kafka: key, value and headers. ``decoders``: for keys and values whose schemas are
+    in a registry. Raises :class:`UsageError` ``TT402``, and :class:`RunError` ``TT207`` for a format that Kafka records cannot
+    have."""
     if isinstance(source.format, Csv | Parquet | TextLines):
         raise RunError(
             "TT207",
@@ -113,7 +116,7 @@ def record_reader(source: Source, layout: Layout) -> Callable[[bytes | None, byt
             fix="declare format=kafka(...) or no format: records are JSON",
         )
     format = source.format if isinstance(source.format, Kafka) else Kafka()
-    parse, read, unit = record_parser(format, layout), reader(source).read, source.markers.unit
+    parse, read, unit = record_parser(format, layout, decoders), reader(source).read, source.markers.unit
 
     def read_record(key: bytes | None, value: bytes | None, headers: Headers) -> Row:
         for name, raw in headers:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_clients import RANGE_CLIENTS
+from tracetypes.compiler.connectors.registered_records import TopicSchemas
+from tracetypes.compiler.connectors.registered_rows import registered_rows
 from tracetypes.compiler.connectors.source_rows import in_columns
 from tracetypes.compiler.connectors.text import AT_ONCE, Dialect, Fit, columns_of_json, decoded, fit_of_json, json_scan
 from tracetypes.compiler.plan.plan import FromSource
@@ -105,11 +107,14 @@ class RecordReader:
         reject_text: Callable[[Any], str] | None = None,
         *,
         stays: bool = False,
+        schemas: TopicSchemas | None = None,
     ) -> None:
-        """``reject_text``: a record for the reject output, if it is not of Kafka. ``stays``: all ranges are read here."""
+        """``reject_text``: a record for the reject output, if it is not of Kafka. ``stays``: all ranges are read here.
+        ``schemas``: those of the registry, if keys or values have some."""
         self.leaf, self.address, self.reject_text, self.stays = leaf, address, reject_text or _reject_text, stays
         self.format = leaf.source.format if isinstance(leaf.source.format, Kafka) else Kafka()
-        self.row_of = record_reader(leaf.source, leaf.layout)
+        self.parts = {} if schemas is None else schemas.parts(leaf.layout)
+        self.row_of = record_reader(leaf.source, leaf.layout, TopicSchemas.decoders(self.parts))
         self.together = self._together(verifier)
 
     def read(self, partition: int, start: int, until: int) -> Iterator[TakenRow | Chunk]:
@@ -117,7 +122,8 @@ class RecordReader:
         buffer: list[Message] = []
         marker, together = self.format.marker, self.together
         for message in records(self.address, partition, start, until, stays=self.stays):
-            if any(name == marker for name, _ in message.headers() or ()):
+            headers = message.headers()
+            if headers and any(name == marker for name, _ in headers):
                 yield from together(buffer)
                 yield self.one(message)
                 buffer = []
@@ -138,6 +144,8 @@ class RecordReader:
         layout = self.leaf.layout.zoned(self.format.zone)
         if not isinstance(layout.value, Record) or not layout.opened or self.format.headers:
             return lambda messages: map(self.one, messages)
+        if self.parts:
+            return registered_rows(self.leaf, layout, self.parts, self.one, verifier)
         names = layout.value.names
         fits = [fit_of_json(schema) for _, schema in layout.value.fields]
         scan = json_scan([layout.value])

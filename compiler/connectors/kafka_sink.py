@@ -19,6 +19,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import Address, patiently
 from tracetypes.compiler.connectors.kafka_topic import Watch
+from tracetypes.compiler.connectors.registered_values import registered_writer
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Kafka, Parquet, TextLines
@@ -60,7 +61,8 @@ class TopicSink:
                 fix="declare format=kafka(...) or no format: records are JSON",
             )
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
-        self.write = record_writer(self.format, plan.layout)
+        registered = registered_writer(plan.sink.format, plan.layout, self.address, plan.sink.name)
+        self.write = registered or record_writer(self.format, plan.layout)
         self.watch = Watch(self.address, writing=True)
         topic = self.watch.topic()
         self.partitions, self.identity = topic.partitions, EndpointIdentity("topic", self.address.topic, topic.id)

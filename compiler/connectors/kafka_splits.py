@@ -14,6 +14,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.idle import IdleDetector
 from tracetypes.compiler.connectors.kafka import PAUSE, Address
 from tracetypes.compiler.connectors.kafka_topic import Watch
+from tracetypes.compiler.connectors.registered_records import TopicSchemas
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import UsageError
 from tracetypes.markers import InBand
@@ -52,11 +53,13 @@ class AtMost:
 
 @attrs.frozen
 class TopicSource:
-    """A topic as the input of a source. ``until``: the end of reading of each partition, None for never. ``id``: of the topic."""
+    """A topic as the input of a source. ``until``: the end of reading of each partition, None for never. ``id``: of the topic.
+    ``schemas``: those of a registry, if keys or values have some."""
 
     address: Address
     until: dict[int, int] | None
     id: str
+    schemas: TopicSchemas | None = None
 
     @classmethod
     def of(cls, leaf: FromSource, text: str, *, bounded: bool) -> TopicSource:
@@ -72,7 +75,8 @@ class TopicSource:
             )
         watch = Watch(address)
         topic = watch.topic()
-        return cls(address, watch.offsets(topic.partitions) if bounded else None, topic.id)
+        schemas = TopicSchemas.of(address, leaf.source.format, leaf.layout, f"source {leaf.source.name!r}")
+        return cls(address, watch.offsets(topic.partitions) if bounded else None, topic.id, schemas)
 
     @property
     def identity(self) -> EndpointIdentity:

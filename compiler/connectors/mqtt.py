@@ -21,6 +21,7 @@ import attrs
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part, reason
 from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Kafka
 from tracetypes.redaction import conceal
 from tracetypes.sources import record_reader
 
@@ -225,6 +226,12 @@ class _Session:
 def mqtt_messages(leaf: FromSource, address: MqttAddress, readings: int) -> Arrivals:
     """The messages of a subscription. They come when all readings go on."""
     record_reader(leaf.source, leaf.layout)  # raises for formats that records do not have
+    if isinstance(leaf.source.format, Kafka) and leaf.source.format.value is not None:
+        raise UsageError(
+            "TT402",
+            f"source {leaf.source.name!r}: messages of MQTT have no schemas in a registry",
+            fix="leave value= of its format out",
+        )
     arrivals = Arrivals(readings, unreadable=lambda error: address.unreadable(reason(error)))
     session = _Session(address, arrivals)
     arrivals.more, arrivals.on_release, arrivals.on_resume = session.part, session.release, session.begin

@@ -227,7 +227,7 @@ class LocalTopic(LocalInput):
 
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[tuple[int, int, int, int, bool]], SplitRows]:
         """Records."""
-        records = RecordReader(leaf, self.source.address, verifier, stays=self.stays)
+        records = RecordReader(leaf, self.source.address, verifier, stays=self.stays, schemas=self.source.schemas)
 
         def read(split: tuple[int, int, int, int, bool]) -> SplitRows:
             partition, start, until, parts, idle = split

@@ -21,6 +21,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_records import RecordReader
 from tracetypes.compiler.connectors.kafka_splits import TopicSource, TopicSplits
+from tracetypes.compiler.connectors.registered_records import TopicSchemas
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
@@ -62,7 +63,7 @@ class TopicInput(Input):
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Ranges of offsets."""
-        return self.frame(), TopicScan(end, self.address)
+        return self.frame(), TopicScan(end, self.address, self.source.schemas)
 
 
 class Topic(DataSource):
@@ -88,9 +89,9 @@ class TopicScan(Scan):
     """Reads records. Input columns: ``partition``, ``start``, ``until``, the number of partitions ``parts``, and
     whether this one is ``idle``."""
 
-    def __init__(self, end: End, address: Address) -> None:
+    def __init__(self, end: End, address: Address, schemas: TopicSchemas | None) -> None:
         super().__init__(end)
-        self.address, self.parts, self.idle = address, 1, False
+        self.address, self.schemas, self.parts, self.idle = address, schemas, 1, False
 
     def part_of(self, piece: Piece) -> tuple[int, int, bool]:
         """The partition, which is a part of the source."""
@@ -105,7 +106,7 @@ class TopicScan(Scan):
         self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
     ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
         """Reads the records of each range."""
-        reader = RecordReader(self.leaf, self.address, self.verifier)
+        reader = RecordReader(self.leaf, self.address, self.verifier, schemas=self.schemas)
         for batch in batches:
             for row in batch.to_pylist():
                 self.parts, self.idle = row["parts"], row["idle"]

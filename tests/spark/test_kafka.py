@@ -6,6 +6,7 @@ import ast
 import ctypes
 import gc
 import importlib.util
+import io
 import json
 import random
 import shutil
@@ -16,12 +17,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+import attrs
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.fake_registry import FakeRegistry, fake_registry
 from tests.spark import dags
 from tests.spark.broker import Broker, Record, Unavailable, answers, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
@@ -103,6 +106,8 @@ def ordered(markers: Any = TEN) -> Dataflow:
 
 
 topic_sums = summing()
+topic_passing = passing_files()
+MODULE = "tests.spark.test_kafka"
 
 # ------------------------------------------------------------------------------------------------------ data
 
@@ -1006,3 +1011,95 @@ def test_no_address_of_a_topic(cli: Cli, tmp_path: Path, address: str) -> None:
     ran = cli("run", here("sums"), "-i", f"readings={address}", "-o", f"sums={tmp_path}")
     assert ran.code == 2
     assert f"TT402 {address} is no address of a topic" in ran.err
+
+
+# ------------------------------------------------------------------------------------- schemas in a registry
+
+
+READING = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [{"name": "id", "type": "string"}, {"name": "ts", "type": "long"}, {"name": "watts", "type": "int"}],
+}
+
+
+def as_avro(number: int, one: Record) -> Record:
+    """A reading that is all value, with the id of its schema in front."""
+    import fastavro
+
+    out = io.BytesIO()
+    out.write(b"\0" + number.to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, fastavro.parse_schema(READING), json.loads(one.value or b""))
+    return attrs.evolve(one, value=out.getvalue())
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    """A fake one."""
+    with fake_registry() as fake:
+        yield fake
+
+
+def test_records_with_schemas_in_a_registry(spark: SparkSession, broker: Broker, registry: FakeRegistry) -> None:
+    """They are the same rows as JSON; what cannot be decoded is a reject with topic, partition and offset."""
+    number = registry.add("avro-value", READING)
+    chance = random.Random(5)
+    sent = [whole(chance.choice("abc"), at // 3, at, chance.randrange(2)) for at in range(900)]
+    address = broker.create("avro", 2)
+    broker.send("avro", [as_avro(number, one) for one in sent])
+    broker.send("avro", [Record(b"{}", b"k", 0), Record(b"\0\0\0\0\1", b"k", 1)])
+    planned = plan(check(passing_files()), parallelism=2, key_groups=4)
+    there = f"{address}?value=avro&registry={registry.url}"
+    answer = collect(spark, planned, {"readings": there}).answer
+    expected, _ = defined(passing_files(), sent, 2)
+    assert answer.trace == expected
+    places = [json.loads(text) for _, _, text in answer.rejects]
+    ends = [sum(one.partition == partition for one in sent) for partition in (0, 1)]
+    found = sorted((one["topic"], one["partition"], one["offset"]) for one in places)
+    assert found == [("avro", 0, ends[0]), ("avro", 1, ends[1])]
+
+
+@pytest.mark.repeated
+def test_nothing_is_lost_while_a_registry_is_away(
+    spark: SparkSession, broker: Broker, registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that meets an id that it does not know ends, and the next one goes on from there."""
+    number = registry.add("away-value", READING)
+    later = registry.add("other-value", READING)
+    address = broker.create("away", 1)
+    first = [whole("a", at, at, 0) for at in range(5)]
+    then = [whole("b", 10 + at, at, 0) for at in range(5)]
+    broker.send("away", [as_avro(number, one) for one in first])
+    there = {"readings": f"{address}?config={tmp_path / 'settings'}&value=avro"}
+    (tmp_path / "settings").write_text(f"schema.registry.url={registry.url}\n")
+    output = MemoryOutput(plan(check(passing_files()), parallelism=1, key_groups=2))
+    options: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint")}
+    run(spark, output.plan, there, output, drain=False, **options)
+    broker.send("away", [as_avro(later, one) for one in then])
+    patience = topics_of_kafka.PATIENCE
+    monkeypatch.setattr(topics_of_kafka, "PATIENCE", 0.3)
+    registry.stop()
+    with pytest.raises(RunError, match=r"TT208 .*schema registry"):
+        run(spark, output.plan, there, output, drain=False, **options)
+    monkeypatch.setattr(topics_of_kafka, "PATIENCE", patience)
+    registry.start()
+    run(spark, output.plan, there, output, **options)
+    assert differences(passing_files(), output.answer, defined(passing_files(), [*first, *then], 1)) == []
+
+
+@pytest.mark.repeated
+def test_a_source_reads_the_avro_that_a_sink_sent(cli: Cli, broker: Broker, registry: FakeRegistry, tmp_path: Path) -> None:
+    """By the command line; and JSON with a schema in the same way."""
+    lines = [json.dumps({"id": "abc"[at % 3], "ts": at, "watts": at}) for at in range(40)]
+    write_lines(tmp_path / "in.jsonl", lines)
+    for kind in ("avro", "json_schema"):
+        address = broker.create(f"sent-{kind}", 2)
+        there = f"{address}?value={kind}&registry={registry.url}"
+        out, more = tmp_path / f"{kind}.jsonl", ("--checkpoint", tmp_path / f"checkpoint-{kind}")
+        ran = cli("run", f"{MODULE}:topic_passing", "-i", f"readings={tmp_path / 'in.jsonl'}", "-o", f"out={there}", *more)
+        assert ran.code == 0, ran.err
+        ran = cli("run", f"{MODULE}:topic_passing", "-i", f"readings={there}", "-o", f"out={out}")
+        assert ran.code == 0, ran.err
+        found = [line for path in sorted(out.glob("part-*")) for line in path.read_text().splitlines()]
+        assert sorted(map(json.loads, found), key=lambda one: one["ts"]) == list(map(json.loads, lines))
+        assert registry.subjects[f"sent-{kind}-value"][0].kind == ("AVRO" if kind == "avro" else "JSON")
