@@ -3,7 +3,11 @@
 ``HYPOTHESIS_PROFILE`` chooses; without it ``CI=true`` asks for ``ci``. No profile has a deadline: machines differ.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -30,6 +34,15 @@ settings.register_profile(
 settings.register_profile("nightly", parent=dev, max_examples=3_000, print_blob=True)
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
+
+
+@pytest.fixture(scope="session")
+def object_server() -> Iterator[Any]:
+    """A server of objects (``store_server.py``), one for each process of tests."""
+    from tests.store_server import serving
+
+    with serving() as server:
+        yield server
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -22,7 +22,10 @@ from tracetypes.compiler.store.outputs import OUTPUTS
     [
         ("in.csv", None, "files", "in.csv"),
         ("file:///in.csv", None, "files", "/in.csv"),
-        ("s3://bucket/in", None, "files", None),
+        ("hdfs://host/in", None, "files", None),
+        ("s3a://bucket/in", None, "files", None),
+        ("s3://bucket/in", None, "objects", None),
+        ("https://host/in.csv", None, "objects", None),
         ("kafka://host:1/t", None, "topic", None),
         ("delta:t", None, "table", "t"),
         ("delta:s3://t", None, "table", None),
@@ -46,9 +49,10 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "script"}
+    assert OPENINGS.keys() == {"files", "objects", "topic", "table", "rows", "iterable", "script"}
     assert OUTPUTS.keys() == {"files", "topic", "table", "socket", "mqtt", "nowhere"}
-    assert LOCAL_OPENINGS.keys() == {"files", "topic", "table", "rows", "iterable", "columns", "terminal", "socket", "mqtt"}
+    of_programs = {"rows", "iterable", "columns"}
+    assert LOCAL_OPENINGS.keys() == {"files", "objects", "topic", "table", *of_programs, "terminal", "socket", "mqtt"}
 
 
 @pytest.mark.parametrize(

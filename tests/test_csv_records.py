@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.test_parsed import leaf_of, rows_of
 from tracetypes import RunError, U, Unit, UsageError, csv, csv_records
-from tracetypes.compiler.connectors import file_splits, record_blocks, record_ends, text_reader
+from tracetypes.compiler.connectors import disk, record_blocks, record_ends, text_reader
 from tracetypes.compiler.connectors.arrivals import Arrivals
 from tracetypes.compiler.connectors.encodings import MARK, as_utf8
 from tracetypes.compiler.connectors.file_splits import Reading, Split
@@ -45,13 +45,13 @@ BOUNDS = st.sampled_from([5, 12, 13, csv_records.BOUND])
 
 
 @contextmanager
-def bounded(bound: int, block: int = file_splits.BLOCK) -> Iterator[None]:
+def bounded(bound: int, block: int = disk.BLOCK) -> Iterator[None]:
     """A context with another bound, and blocks of another size."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (csv_records, record_blocks, record_ends, text_reader):
             patch.setattr(module, "BOUND", bound)
         patch.setattr(record_blocks, "_WINDOW", max(1, bound // 2))
-        patch.setattr(file_splits, "BLOCK", block)
+        patch.setattr(disk, "BLOCK", block)
         yield
 
 

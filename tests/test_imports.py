@@ -85,6 +85,12 @@ RULES = (
         but=("tracetypes.compiler.connectors.protobuf_records",),
     ),
     Rule(
+        "only the connectors of object stores need their clients",
+        "tracetypes",
+        ("obstore", "boto3"),
+        but=("tracetypes.compiler.connectors.object_store", "tracetypes.compiler.connectors.store_clients"),
+    ),
+    Rule(
         "only the connectors of Delta need its tables",
         "tracetypes",
         ("deltalake",),

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetypes import RunError
-from tracetypes.compiler.connectors import file_splits
+from tracetypes.compiler.connectors import disk, file_splits
 from tracetypes.compiler.connectors.encodings import MARK
 from tracetypes.compiler.connectors.file_splits import Reading, Split, taken_splits
 from tracetypes.compiler.connectors.files import by_name, walk
@@ -479,7 +479,7 @@ def test_a_file_in_splits_has_the_lines_of_the_whole(
     stat = path.stat()
     whole = Split(1, str(path), 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size)
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(file_splits, "BLOCK", block)
+        small.setattr(disk, "BLOCK", block)
         found = [row for split in LINES.splits(whole, most) for some in Reading(split).texts() for row in some.splitlines()]
     assert found == content.removeprefix(MARK).splitlines()
 

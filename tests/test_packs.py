@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.test_parsed import leaf_of, rows_of
 from tracetypes import RunError, U, Unit, csv, json_lines
-from tracetypes.compiler.connectors import file_splits, packs, text, text_reader
+from tracetypes.compiler.connectors import disk, packs, text, text_reader
 from tracetypes.compiler.connectors.encodings import MARK
 from tracetypes.compiler.connectors.file_splits import Reading, Split
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
@@ -71,7 +71,7 @@ def answer(format: Csv | JsonLines, files: Sequence[Sequence[Split]]) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-@given(data=st.data(), at_once=st.sampled_from([1, 3, text.AT_ONCE]), block=st.sampled_from([8, 64, file_splits.BLOCK]))
+@given(data=st.data(), at_once=st.sampled_from([1, 3, text.AT_ONCE]), block=st.sampled_from([8, 64, disk.BLOCK]))
 def test_files_together_have_the_rows_of_each_alone(kind: str, data: st.DataObject, at_once: int, block: int) -> None:
     some = data.draw(st.lists(texts(kind), min_size=1, max_size=5))
     format = csv() if kind == "csv" else json_lines()

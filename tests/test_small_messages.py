@@ -16,7 +16,7 @@ from tracetypes import Dataflow, RunError, U, UsageError, every
 from tracetypes.cli import epoch_lines
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.columns.batches import END, POSITION
-from tracetypes.compiler.connectors.files import files_of, stat_of, walk
+from tracetypes.compiler.connectors.files import files_of, state_of, walk
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.mqtt import MqttAddress
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
@@ -56,7 +56,7 @@ def test_TT208_a_file_name_that_is_not_utf8_is_named(tmp_path: Path) -> None:
 def test_TT208_a_symbolic_link_to_itself_is_to_be_removed(tmp_path: Path) -> None:
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
     with pytest.raises(RunError, match="TT208") as caught:
-        stat_of(str(tmp_path / "loop.jsonl"))
+        state_of(str(tmp_path / "loop.jsonl"))
     assert caught.value.fix == "remove the symbolic link, which leads to itself"
 
 

@@ -40,6 +40,7 @@ from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.open_keys import ends_in_band, open_keys
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
+from tracetypes.compiler.store.overlap import is_listed
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.version import look
 from tracetypes.gate_check import opens_for_certain
@@ -199,9 +200,7 @@ def _undrain(backend: Backend, stores: Collection[RunStore]) -> None:
 
 def _orders_of(inputs: Mapping[str, Any], orders: Mapping[str, Order]) -> dict[str, str]:
     """The orders of sources that may have several files."""
-    return {
-        name: orders.get(name, "modified") for name, one in inputs.items() if isinstance(one, str) and os.path.isdir(one)
-    }
+    return {name: orders.get(name, "modified") for name, one in inputs.items() if is_listed(one) and not os.path.isfile(one)}
 
 
 def _in_python(store: RunStore) -> Iterator[str]:

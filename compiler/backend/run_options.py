@@ -12,7 +12,7 @@ from tracetypes.compiler.backend.summary import Limits
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
-from tracetypes.compiler.store.overlap import is_file
+from tracetypes.compiler.store.overlap import is_listed
 from tracetypes.compiler.store.topic_channel import Topics
 
 __all__ = ["Places", "RunOptions"]
@@ -35,8 +35,8 @@ class Places:
 
     @property
     def input_files(self) -> dict[str, str]:
-        """The inputs that are files, by source."""
-        return {name: one for name, one in self.inputs.items() if isinstance(one, str) and is_file(one)}
+        """The inputs that are files which the driver lists, by source."""
+        return {name: one for name, one in self.inputs.items() if is_listed(one)}
 
 
 @attrs.frozen(eq=False, kw_only=True)

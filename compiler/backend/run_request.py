@@ -43,7 +43,8 @@ STORAGE = ("file", "hdfs", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasbs")
 """Schemes of file systems."""
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
-"""What a source reads: a path, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs ``(key, value)`` where the
+"""What a source reads: a path, ``s3://BUCKET/KEY``, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs
+``(key, value)`` where the
 rows of the source have a key column. The local backend takes rows of an iterable without a length as
 they come, and Arrow data."""
 
@@ -130,9 +131,9 @@ class RunRequest:
                 raise UsageError("TT402", f"{option}: there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
             if order not in ORDERS:
                 raise UsageError("TT402", f"{option}: there is no such order", fix=f"give one of {', '.join(ORDERS)}")
-            if name in self.inputs and not _is_local_files(self.inputs[name]):
+            if name in self.inputs and not _is_listed(self.inputs[name]):
                 raise UsageError(
-                    "TT402", f"{option}: its input is no files of a local or mounted disk", fix=f"leave {option} out"
+                    "TT402", f"{option}: its input is no files of a disk or an object store", fix=f"leave {option} out"
                 )
             if self.follow and order != "modified":
                 raise UsageError(
@@ -142,7 +143,7 @@ class RunRequest:
                 fix = f"give --order {name}=name"
                 raise UsageError("TT402", f"{option}: its markers are in band, and its rows have no times", fix=fix)
         if not self.follow:
-            here = {name for name in sources if _is_local_files(self.inputs.get(name))}
+            here = {name for name in sources if _is_listed(self.inputs.get(name))}
             self.order = {**dict.fromkeys(here, "name"), **self.order}
 
     def _distinct(self) -> None:
@@ -154,7 +155,7 @@ class RunRequest:
                     f"sinks {other!r} and {sink!r} have one output: {path}",
                     fix="give each a directory of its own",
                 )
-            if "://" in path and not _is_remote(path):
+            if "://" in path and not _takes_rows(path):
                 raise _no_output(path)
         formats = {plan.sink.name: plan.sink.format for plan in self.program.plans}
         for sink, path in self.paths.items():
@@ -226,7 +227,7 @@ class RunRequest:
             from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
             from tracetypes.compiler.store.output_interface import SideOutputs
             from tracetypes.compiler.store.outputs import open_output
-            from tracetypes.compiler.store.overlap import is_file, local, refuse_overlaps
+            from tracetypes.compiler.store.overlap import is_listed, local, refuse_overlaps
             from tracetypes.compiler.store.topic_channel import Topics
             from tracetypes.compiler.store.version import look
 
@@ -254,7 +255,7 @@ class RunRequest:
         for path in self.paths.values():
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
-        paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_file(one)}
+        paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_listed(one)}
         refuse(Path(checkpoint), self.program, self.engine.log, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
             locks.take(Path(late), "the directory of late items")
@@ -389,11 +390,10 @@ def _is_directory(path: str) -> bool:
     return connector_of(path).is_directory
 
 
-def _is_local_files(address: object) -> bool:
+def _is_listed(address: object) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
-    connector = connector_of(address)
-    return isinstance(address, str) and connector.kind == "files" and connector.path(address) is not None
+    return isinstance(address, str) and connector_of(address).is_listed(address)
 
 
 def _no_output(path: str) -> UsageError:
@@ -405,7 +405,8 @@ def _no_output(path: str) -> UsageError:
     return UsageError("TT402", f"--output {path}: nothing is written to {scheme}://", fix=fix)
 
 
-def _is_remote(path: str) -> bool:
+def _takes_rows(address: str) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
-    return connector_of(path).remote
+    connector = connector_of(address)
+    return connector.remote and connector.kind != "objects"

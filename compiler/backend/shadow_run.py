@@ -153,7 +153,7 @@ def _need_repeatable(checked: Checked, inputs: Mapping[str, Input]) -> None:
             from tracetypes.compiler.connectors.registry import connector_of
         address = os.fspath(one) if isinstance(one, os.PathLike) else one
         connector = connector_of(address)
-        if connector.kind != "files" or not isinstance(address, str) or connector.path(address) is None:
+        if not isinstance(address, str) or not connector.is_listed(address):
             what = address if isinstance(address, str) else f"a {type(one).__name__}"
             text = f"the shadow of a run reads its inputs again, row by row, and source {name!r} reads {what}"
             fix = "give files, such as a recorded part of it, or a list of rows; or leave the shadow out"
@@ -174,6 +174,14 @@ def _arrangement(
     return arranged
 
 
+def _modified(path: str) -> int:
+    """When a file was written; 0 if it is gone."""
+    from tracetypes.compiler.connectors.files import state_of
+
+    state = state_of(path)
+    return 0 if state is None else state.modified
+
+
 def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) -> Iterator[Row]:
     """The rows of the files of a source, in order of arrival: file by file, as a run without ``--follow`` takes them."""
     with extras():
@@ -187,9 +195,7 @@ def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) ->
         from tracetypes.sources import reader
     stream = checked.streams[source.id]
     leaf = FromSource(source=source, layout=checked.layout(source), stream=stream, items=stream)
-    local = connector_of(path).path(path)
-    assert local is not None
-    files = SourceFiles(leaf, local, order)
+    files = SourceFiles(leaf, connector_of(path).path(path) or path, order)
     files.check_first()
     read = reader(source).read
     take = row_taker(leaf, read)
@@ -202,6 +208,6 @@ def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) ->
             for group in table.parts if isinstance(table, RowGroups) else [table]:
                 yield from take(group)
 
-    for name in sorted(files.names, key=lambda one: files.place(one, os.stat(one).st_mtime_ns)):
+    for name in sorted(files.names, key=lambda one: files.place(one, _modified(one))):
         for one in rows(name):
             yield attrs.evolve(one.row, text=one.show()) if one.row.kind == "reject" else one.row

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
-
 from tracetypes.compiler.connectors.encodings import as_utf8
-from tracetypes.compiler.connectors.file_splits import BLOCK
+from tracetypes.compiler.connectors.file_splits import decompressed, is_compressed
+from tracetypes.compiler.connectors.files import open_file, state_of
 from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.record_blocks import RecordBlocks
 from tracetypes.compiler.plan.plan import FromSource
@@ -24,10 +24,13 @@ HEAD = 1 << 16
 
 def header_of(path: str, format: Csv) -> Sequence[str]:
     """The columns in the header of a file; none if it has no header. Raises :class:`RunError` ``TT208``, ``TT203``."""
+    state = state_of(path)
+    if state is not None and not state.size:
+        return []
     try:
-        with pa.input_stream(path, compression="detect", buffer_size=BLOCK) as file:
+        with open_file(path, state) as raw, decompressed(path, raw) if is_compressed(path) else raw as file:
             first = first_record(as_utf8(iter(lambda: file.read(HEAD), b""), format.encoding), format)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RunError("TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole") from error
     return split_header(format, first.decode("utf-8", "replace"))
 

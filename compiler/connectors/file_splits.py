@@ -1,4 +1,4 @@
-"""Source splits of local files: what a task reads, how it reads it, and a hash of what it read.
+"""Source splits of files: what a task reads, how it reads it, and a hash of what it read.
 
 The driver lists files, and a split says which part of a file a task reads: bytes of text between two ends of lines, or
 some row groups of a Parquet file. A task computes a hash while it reads; behind it, or when something goes wrong, it compares the
@@ -11,37 +11,37 @@ import bz2
 import gzip
 import hashlib
 import io
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import attrs
 import pyarrow as pa
 
 from tracetypes.compiler.connectors.encodings import as_utf8
+from tracetypes.compiler.connectors.file_system import BLOCK, FileState
+from tracetypes.compiler.connectors.files import open_file, range_of, state_of
 from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplits
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
 __all__ = [
-    "BLOCK",
     "Reading",
     "Split",
     "changed_file",
+    "decompressed",
     "is_compressed",
     "proof",
-    "range_of",
     "size_and_time",
     "taken_splits",
     "whole_lines",
 ]
 
-BLOCK = 1 << 22
-"""Bytes that are read at once."""
+LEAST = 1 << 13
+"""Bytes of a compressed file that are read at once, at least."""
 
 SAMPLES, SAMPLE = 16, 4096
 """How many places of a Parquet file are looked at beside its footer, and how many bytes at each."""
@@ -70,6 +70,11 @@ def is_compressed(path: str) -> bool:
     return path[-_LONGEST:].lower().endswith(_ENDINGS)
 
 
+def decompressed(path: str, raw: Any) -> Any:
+    """The text of a compressed file of this name, from its bytes."""
+    return _OPENERS[PurePath(path).suffix.lower()](raw)
+
+
 @attrs.frozen
 class Split:
     """A part of a file.
@@ -80,7 +85,7 @@ class Split:
     of the row groups is read. ``grows``: lines may be appended meanwhile; then ``sample`` is a hash of some places,
     which distinguishes a longer file from another one. ``doubtful``: how many bytes at the start of a part of CSV lie within the
     bound behind a rejected line (:mod:`tracetypes.csv_records`). ``among``: how many splits its listing has, so that one that is
-    gone is noticed. ``run``: which one has listed it.
+    gone is noticed. ``run``: which one has listed it. ``version``: of the object of a store, as in :class:`FileState`.
     """
 
     listing: int
@@ -96,10 +101,13 @@ class Split:
     doubtful: int = 0
     among: int = attrs.field(default=0, eq=False)
     run: str = attrs.field(default="", eq=False)
+    version: str = ""
 
     def line(self, among: int, run: str) -> str:
         """The split as a line of a listing of a run, which has so many."""
         fields = dict(zip(_FIELDS, _values(self), strict=True))
+        if not self.version:
+            del fields["version"]
         return seal(fields | {"among": among, "run": run}, "split", ascii=False)
 
     @classmethod
@@ -125,25 +133,30 @@ class Split:
         """Approximately how many bytes are read."""
         return self.size // self.parts if self.parts else self.end - self.start
 
-    def is_as(self, stat: os.stat_result | None) -> bool:
-        """Whether a file is as it must be."""
-        if stat is None:
+    @property
+    def state(self) -> FileState:
+        """Of the file, as it must be."""
+        return FileState(self.size, self.changed, self.version)
+
+    def is_as(self, state: FileState | None) -> bool:
+        """Whether a file is as it must be. A version says more than a time."""
+        if state is None:
             return False
-        return (stat.st_size, stat.st_mtime_ns) == (self.size, self.changed) or (
-            self.grows and stat.st_size > self.size
-        )
+        if self.version:
+            return (state.size, state.version) == (self.size, self.version)
+        return state == self.state or (self.grows and state.size > self.size)
 
     def sampled(self) -> Split:
         """The split with its sample. Raises :class:`OSError`."""
         return attrs.evolve(self, sample=_sampled(self.path, self.start, self.end))
 
-    def is_begun_by(self, stat: os.stat_result | None) -> bool:
+    def is_begun_by(self, state: FileState | None) -> bool:
         """Whether a file is as it must be, or has grown. Only a sample can decide this, as possibly no task has read
         the file yet."""
-        if stat is None or not self.is_as(stat):
+        if state is None or not self.is_as(state):
             return False
         with suppress(OSError):
-            return stat.st_size == self.size or self.sample in ("", _sampled(self.path, self.start, self.end))
+            return state.size == self.size or self.sample in ("", _sampled(self.path, self.start, self.end))
         return False
 
 
@@ -152,12 +165,12 @@ _FIELDS: Final = tuple(field.name for field in attrs.fields(Split))
 _values: Final = attrgetter(*_FIELDS)
 
 
-def size_and_time(size: int, time: int) -> str:
-    """Size and time of a file, for a message."""
+def size_and_time(state: FileState) -> str:
+    """Size and time of a file, and its version if it has one, for a message."""
     import datetime as dt
 
-    at = dt.datetime.fromtimestamp(time / 1e9, dt.UTC)
-    return f"{size:,} bytes of {at:%Y-%m-%d %H:%M:%S.%f} UTC"
+    at = dt.datetime.fromtimestamp(state.modified / 1e9, dt.UTC)
+    return f"{state.size:,} bytes of {at:%Y-%m-%d %H:%M:%S.%f} UTC" + (f" (etag {state.version})" if state.version else "")
 
 
 def changed_file(path: str, was: str, now: str, *, more: str = "") -> RunError:
@@ -177,23 +190,23 @@ class Reading:
 
     @classmethod
     def of_file(cls, path: str) -> Reading:
-        """Of a whole file of text as it is now. Raises :class:`OSError`."""
-        stat = os.stat(path)
-        return cls(Split(0, path, 0, stat.st_size, stat.st_mtime_ns, 0, stat.st_size))
+        """Of a whole file of text as it is now. Raises :class:`FileNotFoundError`."""
+        state = state_of(path)
+        if state is None:
+            raise FileNotFoundError(path)
+        return cls(Split(0, path, 0, state.size, state.modified, 0, state.size, version=state.version))
 
     def check(self) -> None:
         """Raises :class:`RunError` ``TT230`` if the file is not as it was listed."""
-        split = self.split
-        try:
-            stat = os.stat(split.path)
-        except FileNotFoundError as error:
+        split, state = self.split, state_of(self.split.path)
+        if state is None:
             raise RunError(
                 "TT230",
                 f"{split.path} is gone since it was listed, and nothing was taken from it",
                 fix="run again to go on without it",
-            ) from error
-        if not split.is_begun_by(stat):
-            was, now = size_and_time(split.size, split.changed), size_and_time(stat.st_size, stat.st_mtime_ns)
+            )
+        if not split.is_begun_by(state):
+            was, now = size_and_time(split.state), size_and_time(state)
             raise changed_file(split.path, was, now, more=" since it was listed")
 
     @contextmanager
@@ -202,7 +215,8 @@ class Reading:
         and ``TT208`` if it cannot be read."""
         try:
             yield
-            self.check()
+            if not self.split.version:  # else the store has compared it with each request
+                self.check()
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             self.check()
             raise RunError(
@@ -224,15 +238,16 @@ class Reading:
         """The text in blocks, as read."""
         split = self.split
         if is_compressed(split.path) and split.size:  # a file of 0 bytes has no rows, whatever its name
-            with open(split.path, "rb", buffering=0) as file:
+            with open_file(split.path, split.state) as file:
                 raw = _Hashed(file, self.digest.update)
-                with _OPENERS[PurePath(split.path).suffix.lower()](raw) as text:
+                buffered = io.BufferedReader(raw, min(BLOCK, max(LEAST, split.size)))
+                with decompressed(split.path, buffered) as text:
                     while block := text.read(BLOCK):
                         yield block
                 while raw.read(BLOCK):
                     pass
             return
-        for block in range_of(split.path, split.start, split.end):
+        for block in range_of(split.path, split.start, split.end, split.state):
             self.digest.update(block)
             yield block
 
@@ -240,12 +255,13 @@ class Reading:
     def sampled(self) -> Iterator[None]:
         """A context in which a Parquet file is read."""
         with self.checked():
-            _sample(self.split.path, self.digest.update)
+            _sample(self.split.path, self.digest.update, self.split.version)
             yield
 
     def taken(self) -> dict[str, Any]:
         """What was read, as plain values."""
         split = self.split
+        version = {"version": split.version} if split.version else {}
         return {
             "listing": split.listing,
             "path": split.path,
@@ -256,6 +272,7 @@ class Reading:
             "parts": split.parts,
             "grows": split.grows,
             "hash": self.digest.hexdigest(),
+            **version,
         }
 
 
@@ -267,7 +284,7 @@ def taken_splits(reading: str, read: Iterable[Reading]) -> Message:
 class _Hashed(io.RawIOBase):
     """A file that tells what is read of it."""
 
-    def __init__(self, file: io.FileIO, hash: Callable[[Any], None]) -> None:
+    def __init__(self, file: BinaryIO, hash: Callable[[Any], None]) -> None:
         super().__init__()
         self.file, self.hash = file, hash
 
@@ -275,24 +292,10 @@ class _Hashed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = self.file.readinto(buffer)
-        assert count is not None
-        self.hash(memoryview(buffer)[:count])
-        return count
-
-
-def range_of(path: str, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of a part of a file, in blocks. Raises :class:`OSError` or :class:`EOFError`."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while start < end:
-            block = os.pread(file, min(BLOCK, end - start), start)
-            if not block:
-                raise EOFError(f"it ends at byte {start:,}, and {end:,} are expected")
-            start += len(block)
-            yield block
-    finally:
-        os.close(file)
+        some = self.file.read(len(buffer))
+        buffer[: len(some)] = some
+        self.hash(some)
+        return len(some)
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -311,21 +314,29 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def _sampled(path: str, start: int, end: int) -> str:
     """The hash of some places of text, the first bytes and the last ones among them."""
     digest = hashlib.blake2b(digest_size=16)
-    with open(path, "rb", buffering=0) as file:
+    with open_file(path) as file:
         for at in range(SAMPLES):
             file.seek(start + max(0, end - start - SAMPLE) * at // (SAMPLES - 1))
             digest.update(file.read(min(SAMPLE, end - start)))
     return digest.hexdigest()
 
 
-def _sample(path: str, tell: Callable[[bytes], None]) -> None:
-    """The footer of a Parquet file, and some places before it."""
-    with open(path, "rb", buffering=0) as file:
-        size, number = file.seek(0, os.SEEK_END), file.fileno()
-        footer = min(size, FOOTER, int.from_bytes(os.pread(number, 4, max(0, size - 8)), "little") + 8)
+def _sample(path: str, tell: Callable[[bytes], None], version: str) -> None:
+    """The footer of a Parquet file, and some places before it. Its version if it has one, which is of all its content."""
+    if version:
+        tell(version.encode())
+        return
+    with open_file(path) as file:
+
+        def some(start: int, count: int) -> bytes:
+            file.seek(start)
+            return file.read(count)
+
+        size = file.seek(0, io.SEEK_END)
+        footer = min(size, FOOTER, int.from_bytes(some(max(0, size - 8), 4), "little") + 8)
         for at in range(SAMPLES):
-            tell(os.pread(number, SAMPLE, (size - footer) * at // SAMPLES))
-        tell(os.pread(number, footer, size - footer))
+            tell(some((size - footer) * at // SAMPLES, SAMPLE))
+        tell(some(size - footer, footer))
 
 
 def proof(path: str, parts: int, start: int, end: int) -> str:
@@ -333,7 +344,8 @@ def proof(path: str, parts: int, start: int, end: int) -> str:
     :class:`EOFError`."""
     digest = hashlib.blake2b(digest_size=16)
     if parts:
-        _sample(path, digest.update)
+        state = state_of(path)
+        _sample(path, digest.update, "" if state is None else state.version)
     else:
         for block in range_of(path, start, end):
             digest.update(block)

@@ -1,26 +1,44 @@
-"""The files of a source."""
+"""The files of a source, on a disk or on an object store."""
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path, PurePath
-from stat import S_ISREG
-from typing import Any, Final, Literal, TypeAlias, get_args
+from pathlib import PurePath
+from typing import Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
-from tracetypes.compiler.connectors.folders import is_hidden
-from tracetypes.errors import RunError
-from tracetypes.records import is_utf8
+from tracetypes.compiler.connectors.disk import Disk
+from tracetypes.compiler.connectors.file_system import FileState, FileSystem
+from tracetypes.compiler.connectors.object_store import ObjectStore
+from tracetypes.compiler.connectors.store_address import is_store
 
-__all__ = ["ORDERS", "Order", "by_name", "files_of", "is_there", "readable_name", "stat_of", "walk"]
+__all__ = [
+    "ORDERS",
+    "Order",
+    "by_name",
+    "file_system",
+    "files_of",
+    "is_there",
+    "open_file",
+    "range_of",
+    "state_of",
+    "walk",
+]
 
 Order: TypeAlias = Literal["name", "modified", "time"]
 """In which order files are read that are found together: by name, modification time, or the least event time in them."""
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+_DISK: Final = Disk()
+_STORE: Final = ObjectStore()
+
+
+def file_system(path: str) -> FileSystem:
+    """The file system of a path or an address."""
+    return _STORE if is_store(path) else _DISK
 
 
 def by_name(path: str) -> Any:
@@ -43,77 +61,36 @@ def _part(name: str) -> tuple[str | int, ...]:
 _NUMBER: Final = re.compile("([0-9]+)")
 
 
-def readable_name(path: str) -> str:
-    """The path itself. Raises :class:`RunError` ``TT208`` if it is not UTF-8: it could not be written down."""
-    if is_utf8(path):
-        return path
-    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-    raise RunError("TT208", f"{shown} cannot be read: its name is not UTF-8", fix="rename it")
-
-
 def is_there(source: str, path: str) -> None:
     """Raises :class:`RunError` ``TT208`` if a source has no such file or directory."""
-    local = Path(path)
-    if not local.exists():
-        raise RunError(
-            "TT208",
-            f"source {source!r}: {path} does not exist",
-            fix=f"give an existing file or directory: --input {source}=PATH",
-        )
-    if local.is_file():
-        if is_hidden(local.name, folder=False):
-            raise RunError(
-                "TT208",
-                f"source {source!r}: no file is read whose name begins with '_' or '.', as that of {local.name!r}",
-                fix="rename it: no leading '_' or '.'",
-            )
-        if not os.access(local, os.R_OK):
-            raise RunError("TT208", f"{path} cannot be read", fix="change its permissions")
+    file_system(path).look_for(source, path)
 
 
 def files_of(source: str, path: str) -> list[str]:
-    """The local files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there is no such place."""
-    if "://" in path:
+    """The files of a source, sorted by time. Raises :class:`RunError` ``TT208`` if there is no such place. Those that Spark
+    lists are the address alone."""
+    if "://" in path and not is_store(path):
         return [path]
     is_there(source, path)
-    found = sorted((stat.st_mtime_ns, name) for name, stat in walk(path))
+    found = sorted((state.modified, name) for name, state in walk(path))
     return [name for _, name in found]
 
 
-def walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A file, or all files below a directory, each once: with its place and the system's data about it."""
-    root = os.path.abspath(path)
-    if not os.path.isdir(root):
-        stat = stat_of(root)
-        if stat is not None:
-            yield root, stat
-        return
-    entered: set[tuple[int, int]] = set()
-    for directory, below, files in os.walk(root, followlinks=True):
-        place = stat_of(directory)
-        if place is None or (place.st_dev, place.st_ino) in entered:
-            below.clear()
-            continue
-        entered.add((place.st_dev, place.st_ino))
-        below[:] = sorted(name for name in below if not is_hidden(name, folder=True))
-        for name in sorted(files):
-            stat = None if is_hidden(name, folder=False) else stat_of(os.path.join(directory, name))
-            if stat is not None and S_ISREG(stat.st_mode):
-                yield readable_name(os.path.join(directory, name)), stat
+def walk(path: str) -> Iterator[tuple[str, FileState]]:
+    """A file, or all files below a directory, each once: with its place and its state."""
+    return file_system(path).walk(path)
 
 
-def stat_of(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        fix = _FIXES.get(error.errno or 0, "see the cause")
-        raise RunError("TT208", f"{path} cannot be read: {error.strerror}", fix=fix) from error
+def state_of(path: str) -> FileState | None:
+    """The state of a file, None if there is none. Raises :class:`RunError` ``TT208``."""
+    return file_system(path).state(path)
 
 
-_FIXES: Final = {
-    errno.EACCES: "change its permissions",
-    errno.EPERM: "change its permissions",
-    errno.ELOOP: "remove the symbolic link, which leads to itself",
-}
+def open_file(path: str, state: FileState | None = None) -> BinaryIO:
+    """A file of bytes, without a buffer. ``state``: as it must be, if that is known. Raises :class:`OSError`."""
+    return file_system(path).open(path, state)
+
+
+def range_of(path: str, start: int, end: int, state: FileState | None = None) -> Iterator[bytes]:
+    """The bytes of a part of a file, in blocks. Raises :class:`OSError` or :class:`EOFError`."""
+    return file_system(path).blocks(path, start, end, state)

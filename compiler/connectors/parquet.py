@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracetypes.compiler.connectors.file_system import FileState
+from tracetypes.compiler.connectors.files import open_file
+from tracetypes.compiler.connectors.store_address import is_store
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Kafka, Layout, Parquet
@@ -40,9 +43,10 @@ from tracetypes.records import (
 __all__ = ["check_columns", "check_file", "has_int96", "misfit", "open_parquet", "parts_of", "zone_of"]
 
 
-def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
-    """A file. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
-    return pq.ParquetFile(path, **{"coerce_int96_timestamp_unit": "us", **options})
+def open_parquet(path: str, state: FileState | None = None, **options: Any) -> pq.ParquetFile:
+    """A file. ``state``: as it must be, if that is known. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
+    file = open_file(path, state) if is_store(path) else path  # Arrow reads a disk without Python
+    return pq.ParquetFile(file, **{"coerce_int96_timestamp_unit": "us", **options})
 
 
 def check_columns(

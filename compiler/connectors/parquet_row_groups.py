@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.arrow import array, arrow_type, in_one_piece
+from tracetypes.compiler.connectors.file_system import FileState
 from tracetypes.compiler.connectors.fitted_columns import (
     Conversion,
     Fitted,
@@ -22,6 +23,7 @@ from tracetypes.compiler.connectors.fitted_columns import (
 )
 from tracetypes.compiler.connectors.folders import folder_values
 from tracetypes.compiler.connectors.parquet import check_file, has_int96, open_parquet, zone_of
+from tracetypes.compiler.connectors.store_errors import StoreError
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
 from tracetypes.conformance import name_of
@@ -44,15 +46,16 @@ class Table(Protocol):
         """The rows of a column with values that do not fit the layout, which are null in the array. None for no row."""
 
 
-def with_dictionaries(path: str, leaf: FromSource) -> pq.ParquetFile:
+def with_dictionaries(path: str, leaf: FromSource, state: FileState | None = None) -> pq.ParquetFile:
     """A file, opened so that columns of text are read as dictionaries."""
     texts = [name for name, schema in leaf.layout.columns if isinstance(_bare(schema), String | Bytes)]
     try:
-        return open_parquet(path, read_dictionary=texts)
+        return open_parquet(path, state, read_dictionary=texts)
     except KeyError:  # it lacks one of them
-        with open_parquet(path) as file:
+        with open_parquet(path, state) as file:
             paths = {file.schema.column(number).path for number in range(len(file.schema))}
-            return open_parquet(path, metadata=file.metadata, read_dictionary=[name for name in texts if name in paths])
+            there = [name for name in texts if name in paths]
+            return open_parquet(path, state, metadata=file.metadata, read_dictionary=there)
 
 
 def _bare(schema: Schema) -> Schema:
@@ -61,8 +64,8 @@ def _bare(schema: Schema) -> Schema:
 
 class RowGroup:
     """A row group of a Parquet file, of which columns are read on demand. ``coded``: the file, whose columns of text come as
-    dictionaries. ``plain``: opens it so that they do not. ``constants``: columns of one value each (a ``pyarrow.Scalar``), which
-    do not come from the file."""
+    dictionaries. ``plain``: opens it so that they do not; ``precise``: so that INT96 has nanoseconds. ``constants``: columns of
+    one value each (a ``pyarrow.Scalar``), which do not come from the file."""
 
     def __init__(
         self,
@@ -71,10 +74,12 @@ class RowGroup:
         group: int,
         leaf: FromSource,
         plain: Callable[[], pq.ParquetFile],
+        precise: Callable[[], pq.ParquetFile],
         constants: Mapping[str, Any],
     ) -> None:
         self.constants, self.path, self.format = constants, path, leaf.source.format
-        self.coded, self.group, self.columns, self.plain = coded, group, leaf.layout.columns, plain
+        self.coded, self.group, self.columns = coded, group, leaf.layout.columns
+        self.plain, self.precise = plain, precise
         about = coded.metadata.row_group(group)
         self.num_rows: int = about.num_rows
         self.bytes: int = about.total_byte_size
@@ -134,6 +139,8 @@ class RowGroup:
             if fitted.unfit is not None:
                 self.unfit[at] = Misfits(name, whole, schema, conversion, fitted.unfit)
             return fitted.array
+        except StoreError as error:
+            raise _unreadable(self.path, error) from error
         except (OSError, pa.ArrowException) as error:
             raise RunError(
                 "TT203",
@@ -143,7 +150,7 @@ class RowGroup:
 
     def with_digits(self, name: str, coarse: Any, fitted: Fitted) -> Fitted:
         """A column of INT96 as microseconds, with the rows that have digits behind them."""
-        with open_parquet(self.path, coerce_int96_timestamp_unit="ns") as file:
+        with self.precise() as file:
             fine = in_one_piece(file.read_row_group(self.group, columns=[name], use_threads=False).column(name))
         lost = lost_digits(coarse, fine)
         if lost is None or not lost.any():
@@ -225,27 +232,37 @@ def together(groups: Iterable[RowGroup]) -> Iterator[RowGroup | RowGroups]:
 
 
 def tables(
-    leaf: FromSource, path: str, part: int = 0, parts: int = 1, constants: Mapping[str, str | None] | None = None
+    leaf: FromSource,
+    path: str,
+    part: int = 0,
+    parts: int = 1,
+    constants: Mapping[str, str | None] | None = None,
+    state: FileState | None = None,
 ) -> Iterator[RowGroup | RowGroups]:
     """The row groups of a part of a file, small ones together. ``constants``: columns that the file lacks and their one value,
-    as text in the log of a table; without a log the folders above the file have them."""
+    as text in the log of a table; without a log the folders above the file have them. ``state``: as the file must be."""
     try:
         with ExitStack() as opened:
-            coded = opened.enter_context(with_dictionaries(path, leaf))
+            coded = opened.enter_context(with_dictionaries(path, leaf, state))
             outside = _of_folders(leaf, path, coded) if constants is None else _of_log(leaf, constants)
             check_file(leaf.layout, leaf.source.format, coded, path, outside)
 
             @cache
             def plain() -> pq.ParquetFile:
-                return opened.enter_context(open_parquet(path, metadata=coded.metadata))
+                return opened.enter_context(open_parquet(path, state, metadata=coded.metadata))
+
+            def precise() -> pq.ParquetFile:
+                return open_parquet(path, state, coerce_int96_timestamp_unit="ns")
 
             count = coded.num_row_groups
             numbers = range(count * part // parts, count * (part + 1) // parts)
-            yield from together(RowGroup(path, coded, group, leaf, plain, outside) for group in numbers)
+            yield from together(RowGroup(path, coded, group, leaf, plain, precise, outside) for group in numbers)
     except (OSError, pa.ArrowException) as error:
-        raise RunError(
-            "TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: Exception) -> RunError:
+    return RunError("TT208", f"{path} cannot be read: {error}", fix="see whether the file is whole, then run again to go on")
 
 
 def _of_folders(leaf: FromSource, path: str, file: pq.ParquetFile) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ from typing import BinaryIO, Final, Protocol, final
 import attrs
 
 from tracetypes.compiler.connectors.encodings import MARK, without_mark
-from tracetypes.compiler.connectors.file_splits import Split, range_of
+from tracetypes.compiler.connectors.file_splits import Split
+from tracetypes.compiler.connectors.files import open_file, range_of
 from tracetypes.compiler.connectors.record_blocks import RecordBlocks
 from tracetypes.csv_records import BOUND, RecordCutter
 from tracetypes.formats import Csv, Format
@@ -53,7 +54,7 @@ class _LineEnds:
         if not _is_long(whole, start, most):
             yield whole
             return
-        with open(whole.path, "rb", buffering=0) as file:
+        with open_file(whole.path, whole.state) as file:
             while _is_long(whole, start, most):
                 end = _line_end(file, start + most, whole.end)
                 yield attrs.evolve(whole, start=start, end=end)
@@ -63,7 +64,7 @@ class _LineEnds:
 
     def last(self, path: str, start: int, size: int) -> int:
         """See :class:`RowEnds`."""
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             end = size
             while end > start:
                 begin = max(start, end - (1 << 16))
@@ -77,7 +78,7 @@ class _LineEnds:
     def after(self, path: str, taken: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
         """See :class:`RowEnds`."""
         end = taken[-1][1]
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             file.seek(max(0, end - 1))
             around = file.read(2)
         ended = end == 0 or around[:1] in (b"\n", b"\r") or around[1:2] in (b"\n", b"\r")
@@ -102,7 +103,7 @@ class _RecordEnds:
         if not _is_long(whole, start, most):
             yield whole
             return
-        with open(whole.path, "rb", buffering=0) as file:
+        with open_file(whole.path, whole.state) as file:
             while _is_long(whole, start, most):
                 end, behind = self._next(file, whole, start, doubtful, start + most)
                 yield attrs.evolve(whole, start=start, end=end, doubtful=doubtful)
@@ -133,7 +134,7 @@ class _RecordEnds:
         begin = max((start for start, _ in taken if start <= end - BOUND), default=taken[0][0])
         records = RecordBlocks(self.cutter)
         start = max(self._scan(records, path, begin, end, ends=False), default=begin)
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             file.seek(start)
             text = file.read(end - start + BOUND + 2)
         at, doubtful = 0, records.doubtful
@@ -150,7 +151,7 @@ class _RecordEnds:
         at, blocks = start, range_of(path, start, end)
         if not start:
             blocks = without_mark(blocks)
-            with open(path, "rb", buffering=0) as file:
+            with open_file(path) as file:
                 at = len(MARK) if file.read(len(MARK)) == MARK else 0
         for some in records.of(blocks, ends=ends):
             at += len(some.text)

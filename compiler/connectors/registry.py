@@ -17,6 +17,7 @@ from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
+from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
 from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
@@ -51,6 +52,10 @@ class Connector:
         """The address as it means the same in every working directory."""
         return address
 
+    def is_listed(self, address: str) -> bool:
+        """Whether the driver lists files there, and the workers read them."""
+        return False
+
     def look_for(self, source: str, address: str) -> None:
         """Check that an input exists, as far as that is possible at once. Raises :class:`RunError` ``TT208``."""
 
@@ -78,6 +83,10 @@ class Files(Connector):
         path = self.path(address)
         return address if path is None else os.path.abspath(path)
 
+    def is_listed(self, address: str) -> bool:
+        """Those of other file systems are read by Spark."""
+        return self.path(address) is not None
+
     def look_for(self, source: str, address: str) -> None:
         """Check that it exists."""
         if "://" not in address:
@@ -94,6 +103,37 @@ class Files(Connector):
             case _:
                 columns = "columns of Parquet, or of text that Python parses"
         yield "Arrow", f"{columns}; key, time, block"
+
+
+class Objects(Files):
+    """An object of a store, or all objects below an address."""
+
+    kind, display_name, is_directory, remote = "objects", "objects of a store", False, True
+
+    def has(self, address: object) -> bool:
+        """Of one of the stores."""
+        return isinstance(address, str) and is_store(address)
+
+    def path(self, address: str) -> str | None:
+        """It has none."""
+        return None
+
+    def absolute(self, address: str) -> str:
+        """Raises :class:`UsageError` ``TT402`` for an address with credentials."""
+        StoreAddress.of(address)
+        return address
+
+    def is_listed(self, address: str) -> bool:
+        """All of them."""
+        return True
+
+    def look_for(self, source: str, address: str) -> None:
+        """Check that it exists."""
+        is_there(source, address)
+
+    def writing(self) -> Iterator[tuple[str, str]]:
+        """As for files."""
+        yield "Arrow", "write rows as objects with hidden names; they are copied into place with the commit"
 
 
 class Topics(Connector):
@@ -240,6 +280,7 @@ class Terminal(Nowhere):
 
 
 _CONNECTORS: list[Connector] = [
+    Objects(),
     Topics(),
     Tables(),
     Sockets(),

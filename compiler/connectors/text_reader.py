@@ -12,7 +12,8 @@ from typing import Any, Final
 import attrs
 
 from tracetypes.compiler.connectors.csv_header import header_of, read_header
-from tracetypes.compiler.connectors.file_splits import BLOCK, Reading
+from tracetypes.compiler.connectors.file_splits import Reading
+from tracetypes.compiler.connectors.file_system import BLOCK
 from tracetypes.compiler.connectors.folders import folder_values
 from tracetypes.compiler.connectors.json_blocks import JsonBlock
 from tracetypes.compiler.connectors.line_block import LineBlock

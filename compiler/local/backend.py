@@ -73,7 +73,7 @@ class LocalBackend:
 
 
 def _is_remote_file(address: object) -> bool:
-    return isinstance(address, str) and connector_of(address).kind == "files" and connector_of(address).path(address) is None
+    return isinstance(address, str) and connector_of(address).kind == "files" and not connector_of(address).is_listed(address)
 
 
 @attrs.frozen

@@ -36,7 +36,7 @@ class FolderWatch:
     def watch(self, path: str, bell: threading.Event) -> None:
         """Set an event whenever something changes at a path or below it."""
         with self._lock:
-            if not self._start():
+            if "://" in path or not self._start():
                 self._deaf.add(bell)
                 return
             folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))

@@ -30,6 +30,7 @@ from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mq
 from tracetypes.compiler.connectors.packs import Pack, packs
 from tracetypes.compiler.connectors.parquet_row_groups import tables
 from tracetypes.compiler.connectors.program_rows import as_program_lines, write_rows
+from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
@@ -145,10 +146,10 @@ class FileSplits:
 
 
 class LocalFiles(LocalInput):
-    """Files on a local or mounted disk."""
+    """Files on a local or mounted disk, or objects of a store."""
 
     def __init__(self, leaf: FromSource, path: str, files_per_step: int | None, order: Order = "modified") -> None:
-        self.identity, self.at_once = EndpointIdentity("files"), files_per_step
+        self.identity, self.at_once = EndpointIdentity(connector_of(path).kind), files_per_step
         self.source_files = SourceFiles(leaf, path, order)
         self.source_files.check_first()
 
@@ -172,7 +173,7 @@ class LocalFiles(LocalInput):
                 for reading in readings:
                     split = reading.split
                     with reading.sampled():
-                        for table in tables(leaf, split.path, split.start, split.parts):
+                        for table in tables(leaf, split.path, split.start, split.parts, state=split.state):
                             yield from take(table)
 
             def groups_of(pack: Pack) -> SplitRows:
@@ -392,6 +393,7 @@ def _promising(opening: Opening, stream: LocalStream, promise: str) -> LocalStre
 
 OPENINGS: Final[Mapping[str, Callable[[Opening], LocalInput]]] = {
     "files": _files,
+    "objects": _files,
     "topic": _topic,
     "table": _table,
     "rows": _rows,

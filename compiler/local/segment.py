@@ -196,7 +196,7 @@ class LocalSegment(RunningSegment):
         for files in self.store.files.values():
             files.look()
         ended = time.monotonic()
-        self._rest = ended + 4 * (ended - began)
+        self._rest = ended + max([4 * (ended - began), *(files.rest for files in self.store.files.values())])
 
     def _next(self, *, at_once: bool = False) -> Takes | None:
         """What the next epoch takes; None if nothing is new, and then it is known whether all is over. Where no more comes, the

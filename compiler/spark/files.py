@@ -30,6 +30,7 @@ from tracetypes.compiler.columns.arrow import arrow_type, signed, type_in_files
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.parquet import parts_of
+from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
@@ -91,17 +92,19 @@ class FileInput(Input):
     @property
     def identity(self) -> EndpointIdentity:
         """The identity of files, which are known by their names."""
-        return EndpointIdentity("files")
+        return EndpointIdentity(connector_of(self.path).kind)
 
     @property
     def is_listed(self) -> bool:
-        """Whether these files are on a local or mounted disk, so that the driver lists them and the workers read them."""
-        return "://" not in self.path and os.environ.get(SCAN) != "spark"
+        """Whether the driver lists these files and the workers read them: on a local or mounted disk, or on an object store."""
+        return connector_of(self.path).is_listed(self.path) and os.environ.get(SCAN) != "spark"
 
     @property
     def waiting(self) -> tuple[int | None, set[str]] | None:
         """All files, if Spark lists them."""
-        return None if self.is_listed else (self.files_per_step, {os.path.abspath(name) for name in self.source_files.names})
+        if self.is_listed:
+            return None
+        return self.files_per_step, {connector_of(name).absolute(name) for name in self.source_files.names}
 
     def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files, if the driver lists them."""

@@ -50,6 +50,7 @@ def _rows(spark: SparkSession, opening: Opening) -> Input:
 
 OPENINGS: Final[Mapping[str, Callable[[SparkSession, Opening], Input]]] = {
     "files": _files,
+    "objects": _files,
     "topic": _topic,
     "table": _table,
     "script": _script,

@@ -109,7 +109,7 @@ class Query:
         for files in self.store.files.values():
             files.look()
         ended = time.monotonic()
-        self.rest = ended + 4 * (ended - began)
+        self.rest = ended + max([4 * (ended - began), *(files.rest for files in self.store.files.values())])
 
     def pass_time(self, running: StreamingQuery) -> None:
         """Let event time go on with the clock where a source has been without a row for long enough, and no micro-batch runs.

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from tracetypes.compiler.connectors.file_splits import Reading, Split, taken_splits
+from tracetypes.compiler.connectors.file_system import FileState
 from tracetypes.compiler.connectors.fitted_columns import Conversion
 from tracetypes.compiler.connectors.parquet_row_groups import Table, tables
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
@@ -235,18 +236,23 @@ class ParquetScan(SplitScan):
         def rows(reading: Reading) -> Iterator[TakenRow | Chunk]:
             split = reading.split
             with reading.sampled():
-                for table in self.tables(split.path, split.start, split.parts):
+                for table in self.tables(split.path, split.start, split.parts, state=split.state):
                     yield from take(table)
 
         for reading in self.readings(batches):
             yield reading.split.piece, rows(reading)
 
     def tables(
-        self, path: str, part: int, parts: int, constants: Mapping[str, str | None] | None = None
+        self,
+        path: str,
+        part: int,
+        parts: int,
+        constants: Mapping[str, str | None] | None = None,
+        state: FileState | None = None,
     ) -> Iterator[Table]:
         """The row groups of a part of a file, with small ones joined. ``constants``: columns that the file lacks and
-        their one value, as text."""
-        return tables(self.leaf, path, part, parts, constants)
+        their one value, as text. ``state``: as the file must be."""
+        return tables(self.leaf, path, part, parts, constants, state)
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:

@@ -29,11 +29,12 @@ from urllib.parse import quote
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, changed_file, is_compressed, size_and_time
-from tracetypes.compiler.connectors.files import stat_of, walk
+from tracetypes.compiler.connectors.file_system import FileState
+from tracetypes.compiler.connectors.files import file_system, state_of, walk
 from tracetypes.compiler.connectors.record_ends import LINES, RowEnds, row_ends
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplits
-from tracetypes.compiler.store.known_files import KnownFile, KnownFiles, coverage, looks, lost_input
+from tracetypes.compiler.store.known_files import KnownFile, KnownFiles, coverage, lost_input
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
 from tracetypes.compiler.wire.seals import seal, unseal
@@ -54,9 +55,9 @@ in memory, and in its commit record."""
 DENSE = 4
 """How much more a byte of Parquet or of an archive is than a byte of text, about."""
 
-New: TypeAlias = tuple[str, int, int, int, int]
-"""A file, or new lines of one: path, size and time, the first byte, and how many bytes from there are doubtful. There may be
-millions."""
+New: TypeAlias = tuple[str, int, int, str, int, int]
+"""A file, or new lines of one: path, size, time and version, the first byte, and how many bytes from there are doubtful. There
+may be millions."""
 
 SMALLEST, LARGEST = 4 << 20, 128 << 20
 """Bytes of text that a task reads at once, at least and at most, about."""
@@ -91,8 +92,8 @@ class InputFiles:
     known: KnownFiles = attrs.field(init=False, factory=KnownFiles)
     pending: dict[str, int] = attrs.field(init=False, factory=dict)
     """The listing that names a file which is not committed."""
-    seen: dict[str, tuple[int, int]] = attrs.field(init=False, factory=dict)
-    """Size and time of files that are other than when they were taken, and were found to be sound."""
+    seen: dict[str, tuple[int, int, str]] = attrs.field(init=False, factory=dict)
+    """Size, time and version of files that are other than when they were taken, and were found to be sound."""
     proved: set[str] = attrs.field(init=False, factory=set)
     """Files of which this run has seen all that was taken."""
     last: int = attrs.field(init=False, default=0)
@@ -104,9 +105,17 @@ class InputFiles:
 
     listings: Listings = attrs.field(init=False)
 
+    def __attrs_post_init__(self) -> None:
+        self.appended = self.appended and file_system(self.path).appends
+
     @listings.default
     def _listings(self) -> Listings:
         return Listings(self.home, self.tasks, self.run)
+
+    @property
+    def rest(self) -> float:
+        """Seconds between two looks, at least."""
+        return file_system(self.path).rest
 
     @property
     def waiting(self) -> set[str]:
@@ -190,8 +199,8 @@ class InputFiles:
         return seal({"of": about}, self._name)
 
     def _know(self, path: str, about: Sequence[Any]) -> None:
-        size, time, parts, splits = about
-        self.known[path] = KnownFile(size, time, parts, [(start, end, hash) for start, end, hash in splits])
+        size, time, parts, splits, *version = about
+        self.known[path] = KnownFile(size, time, parts, [(start, end, hash) for start, end, hash in splits], *version)
 
     def _plain(self, paths: Iterable[str]) -> list[list[Any]]:
         return list(map(self.known.plain, paths))
@@ -209,11 +218,11 @@ class InputFiles:
         """A micro-batch that is committed is computed once more, for its state: its files must be as they were."""
         now: list[Split] = []
         for split in splits:
-            stat = stat_of(split.path)
-            if not split.is_as(stat):
-                if stat is None or stat.st_size != split.size or not self.known[split.path].is_in(split.path):
-                    raise lost_input(split, stat, "its rows are out and committed, and its state is still to come")
-                split = attrs.evolve(split, size=stat.st_size, changed=stat.st_mtime_ns)
+            state = state_of(split.path)
+            if not split.is_as(state):
+                if state is None or state.size != split.size or not self.known[split.path].is_in(split.path):
+                    raise lost_input(split, state, "its rows are out and committed, and its state is still to come")
+                split = attrs.evolve(split, size=state.size, changed=state.modified, version=state.version)
             now.append(split)
         if now != splits:
             self.listings.swap(number, now)
@@ -223,15 +232,15 @@ class InputFiles:
         place = visible()
         again: list[Split] = []
         for path, mine in _by_file(splits).items():
-            stat = stat_of(path)
+            state = state_of(path)
             if place is not None:
-                if changed := [split for split in mine if not split.is_begun_by(stat)]:
-                    raise lost_input(changed[0], stat, f"its rows are in {place}")
+                if changed := [split for split in mine if not split.is_begun_by(state)]:
+                    raise lost_input(changed[0], state, f"its rows are in {place}")
                 again += mine
-            elif stat is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
+            elif state is not None and path not in self.pending:  # else it is what had been appended to a file that was seen
                 first = min(mine, key=lambda split: split.start)
-                if not first.start or self._compared(path, stat, self.known[path]) is not None:
-                    now = self._split((number, first.rank), (path, *looks(stat), first.start, first.doubtful), LARGEST)
+                if not first.start or self._compared(path, state, self.known[path]) is not None:
+                    now = self._split((number, first.rank), (path, *state, first.start, first.doubtful), LARGEST)
                     again += mine if coverage(mine) == coverage(now) else now
         if again != splits:
             self.listings.swap(number, again)
@@ -241,14 +250,14 @@ class InputFiles:
         listed = {number: _by_file(self.listings.splits(number)) for number in {*self.pending.values()}}
         for path, number in sorted(self.pending.items()):
             mine = listed[number][path]
-            end, stat = max(split.end for split in mine), stat_of(path)
-            if not self._may_grow(path) or stat is None or stat.st_size == end:
+            end, state = max(split.end for split in mine), state_of(path)
+            if not self._may_grow(path) or state is None or state.size == end:
                 continue
-            was, now = size_and_time(end, mine[0].changed), size_and_time(stat.st_size, stat.st_mtime_ns)
+            was, now = size_and_time(mine[0].state._replace(size=end)), size_and_time(state)
             if not self.appended:
                 raise changed_file(path, was, now)
             after = self.ends.after(path, sorted((split.start, split.end) for split in mine))
-            more = self._split((self.last + 1, 0), (path, *looks(stat), *(after or (end, 0))), LARGEST)
+            more = self._split((self.last + 1, 0), (path, *state, *(after or (end, 0))), LARGEST)
             if more and after is None:
                 raise changed_file(path, was, now, more=", and its last line was not whole when it was taken")
             if more:
@@ -266,7 +275,7 @@ class InputFiles:
             dropped = False
             for number in {*self.pending.values()}:
                 splits = self.listings.splits(number)
-                there = [split for split in splits if stat_of(split.path) is not None]
+                there = [split for split in splits if state_of(split.path) is not None]
                 if there != splits:
                     self.listings.swap(number, there)
                     self.pending = {path: one for path, one in self.pending.items() if one != number}
@@ -281,7 +290,7 @@ class InputFiles:
         with self.lock:
             new = sorted(self._new(), key=lambda one: self.place(one[0], one[2]))
             for some in self._cut(new):
-                total = sum(size - start for _, size, _, start, _ in some)
+                total = sum(size - start for _, size, _, _, start, _ in some)
                 most = max(SMALLEST, min(LARGEST, -(-total // self.tasks)))
                 place = self.last + 1
                 splits = [one for rank, new in enumerate(some) for one in self._split((place, rank), new, most)]
@@ -307,7 +316,7 @@ class InputFiles:
 
     def _weight(self, file: New) -> int:
         """Bytes of text, about."""
-        path, size, _, start, _ = file
+        path, size, _, _, start, _ = file
         return FILE + (size - start) * (1 if self.is_text and not is_compressed(path) else DENSE)
 
     def unread(self) -> str | None:
@@ -319,19 +328,19 @@ class InputFiles:
         """What is new."""
         new: list[New] = []
         touched: list[str] = []
-        for path, stat in walk(self.path):
-            before, now = self.known.looks(path), looks(stat)
+        for path, state in walk(self.path):
+            before, now = self.known.looks(path), (state.size, state.modified, state.version)
             if path in self.pending or self.seen.get(path) == now:
                 continue
             if before is None:
                 new.append((path, *now, 0, 0))
             elif before != now:
                 known = self.known[path]
-                after = self._compared(path, stat, known)
+                after = self._compared(path, state, known)
                 if after is not None:
                     new.append((path, *now, *after))
-                elif stat.st_size == known.size:
-                    self.known[path] = attrs.evolve(known, time=stat.st_mtime_ns)
+                elif state.size == known.size:
+                    self.known[path] = attrs.evolve(known, time=state.modified, version=state.version)
                     touched.append(path)
                 self.seen[path] = now
         self.keep([{"files": self._plain(touched)}])
@@ -344,15 +353,16 @@ class InputFiles:
         self.weights[self.last] = _weight(splits)
         self.pending.update({split.path: self.last for split in splits})
 
-    def _compared(self, path: str, stat: os.stat_result, known: KnownFile) -> tuple[int, int] | None:
+    def _compared(self, path: str, state: FileState, known: KnownFile) -> tuple[int, int] | None:
         """From where a known file whose size or time is another must be read, and how many bytes are doubtful there; None where
         nothing is new."""
-        was, now = size_and_time(known.size, known.time), size_and_time(stat.st_size, stat.st_mtime_ns)
-        if stat.st_size == known.size:
-            if not known.is_in(path) and stat_of(path) is not None:
+        was, now = size_and_time(known.state), size_and_time(state)
+        if state.size == known.size:
+            same = state.version != "" and state.version == known.version
+            if not same and not known.is_in(path) and state_of(path) is not None:
                 raise changed_file(path, was, now, more=", with other content")
             return None
-        if stat.st_size < known.size or not self.appended or not self._may_grow(path):
+        if state.size < known.size or not self.appended or not self._may_grow(path):
             raise changed_file(path, was, now)
         begun = known.begun(path, proved=path in self.proved)
         if begun is None:
@@ -370,8 +380,8 @@ class InputFiles:
 
     def _split(self, place: tuple[int, int], file: New, most: int) -> list[Split]:
         """The splits of a file, or of new lines of one. ``place``: a listing, and the number of the file in it."""
-        (number, rank), (path, size, changed, start, doubtful) = place, file
-        one = Split(number, path, rank, size, changed, start, size, doubtful=doubtful)
+        (number, rank), (path, size, changed, version, start, doubtful) = place, file
+        one = Split(number, path, rank, size, changed, start, size, doubtful=doubtful, version=version)
         if not self.is_text:
             parts = max(self.tasks, -(-size // LARGE)) if size > LARGE else 1
             return [attrs.evolve(one, start=part, end=part + 1, parts=parts) for part in range(parts)]
@@ -385,7 +395,7 @@ class InputFiles:
                     return []
                 return [split.sampled() for split in self.ends.splits(one, most)]
             return list(self.ends.splits(one, most))
-        except FileNotFoundError:
+        except (OSError, EOFError):
             return [one]  # who reads it will say so
 
     # ----------------------------------------------------------------------------------------------- commits
@@ -401,7 +411,8 @@ class InputFiles:
                 new = [(head["start"], head["end"], head["hash"]) for head in (about, *more)]
                 before = self.known[path].splits if about["start"] and not about["parts"] and path in self.known else ()
                 size = end if about["grows"] else about["size"]
-                self.known[path] = KnownFile(size, about["changed"], about["parts"], [*before, *new])
+                version = about.get("version", "")
+                self.known[path] = KnownFile(size, about["changed"], about["parts"], [*before, *new], version)
                 self.seen.pop(path, None)
                 if not before:
                     self.proved.add(path)

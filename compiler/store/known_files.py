@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, final
 
 import attrs
 
 from tracetypes.compiler.connectors.file_splits import Split, proof, size_and_time
+from tracetypes.compiler.connectors.file_system import FileState
 from tracetypes.errors import RunError
 
-__all__ = ["KnownFile", "KnownFiles", "coverage", "looks", "lost_input"]
+__all__ = ["KnownFile", "KnownFiles", "coverage", "lost_input"]
 
 
 Taken: TypeAlias = tuple[int, int, str]
@@ -20,12 +20,18 @@ Taken: TypeAlias = tuple[int, int, str]
 
 @attrs.frozen
 class KnownFile:
-    """A file that was read, with its size and time then. ``parts`` as in a split. ``splits``: all that were read."""
+    """A file that was read, with its size, time and version then. ``parts`` as in a split. ``splits``: all that were read."""
 
     size: int
     time: int
     parts: int
     splits: Sequence[Taken]
+    version: str = ""
+
+    @property
+    def state(self) -> FileState:
+        """When it was read."""
+        return FileState(self.size, self.time, self.version)
 
     def is_in(self, path: str, most: int | None = None) -> bool:
         """Whether a file still has what was read. ``most``: compare only this many of the last splits."""
@@ -57,7 +63,7 @@ class KnownFiles:
     collector walks."""
 
     def __init__(self) -> None:
-        self._fields: dict[str, tuple[int, int, int, tuple[Taken, ...]]] = {}
+        self._fields: dict[str, tuple[int, int, int, tuple[Taken, ...], str]] = {}
 
     def __len__(self) -> int:
         return len(self._fields)
@@ -72,34 +78,31 @@ class KnownFiles:
         return KnownFile(*self._fields[path])
 
     def __setitem__(self, path: str, file: KnownFile) -> None:
-        self._fields[path] = file.size, file.time, file.parts, tuple(file.splits)
+        self._fields[path] = file.size, file.time, file.parts, tuple(file.splits), file.version
 
-    def looks(self, path: str) -> tuple[int, int] | None:
-        """Size and time of a file; None if it was not read."""
+    def looks(self, path: str) -> tuple[int, int, str] | None:
+        """Size, time and version of a file, as a :class:`FileState`; None if it was not read."""
         fields = self._fields.get(path)
-        return None if fields is None else fields[:2]
+        return None if fields is None else (fields[0], fields[1], fields[4])
 
     def plain(self, path: str) -> list[Any]:
-        """A file as plain values, for a record."""
-        return [path, *self._fields[path]]
+        """A file as plain values, for a record. The version is left out if there is none."""
+        *fields, version = self._fields[path]
+        return [path, *fields, version] if version else [path, *fields]
 
 
-def lost_input(split: Split, stat: os.stat_result | None, path: str) -> RunError:
+def lost_input(split: Split, state: FileState | None, path: str) -> RunError:
     """The error for visible rows that cannot be computed again."""
-    now = "is gone" if stat is None else f"has changed: it is {size_and_time(stat.st_size, stat.st_mtime_ns)}"
+    now = "is gone" if state is None else f"has changed: it is {size_and_time(state)}"
     return RunError(
         "TT231",
         f"a micro-batch ended before it was committed, and cannot be computed again: {path}, and its input {split.path}, "
-        f"{size_and_time(split.size, split.changed)}, {now}. Nothing was taken back",
+        f"{size_and_time(split.state)}, {now}. Nothing was taken back",
         fix="put the file back as it was, with its time, and run again; or start anew with another --checkpoint and output",
     )
 
 
-def looks(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_size, stat.st_mtime_ns
-
-
 def coverage(splits: Sequence[Split]) -> tuple[Any, ...]:
     """The part of a file that some splits of it read."""
-    return {(one.size, one.changed, one.grows) for one in splits}, max((one.end for one in splits), default=0)
+    return {(one.size, one.changed, one.version, one.grows) for one in splits}, max((one.end for one in splits), default=0)
 

@@ -10,7 +10,7 @@ from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.errors import UsageError
 
-__all__ = ["is_file", "local", "refuse_overlaps"]
+__all__ = ["is_file", "is_listed", "local", "refuse_overlaps"]
 
 
 def local(address: str) -> str | None:
@@ -21,6 +21,11 @@ def local(address: str) -> str | None:
 def is_file(address: str) -> bool:
     """Whether an input or output is a local file or directory of files."""
     return local(address) is not None and connector_of(address).is_directory
+
+
+def is_listed(address: object) -> bool:
+    """Whether the driver lists the files of an input, and the workers read them."""
+    return isinstance(address, str) and connector_of(address).is_listed(address)
 
 
 def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> None:

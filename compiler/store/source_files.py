@@ -27,8 +27,8 @@ __all__ = ["SourceFiles"]
 
 @attrs.define(eq=False)
 class SourceFiles:
-    """A file, or a directory with all files below it. ``is_listed``: whether they are on a local or mounted disk, where the
-    driver lists them and the workers read them. Raises :class:`RunError` ``TT207``, ``TT208``."""
+    """A file, or a directory with all files below it. ``is_listed``: whether the driver lists them and the workers read them: on
+    a local or mounted disk, or on an object store. Raises :class:`RunError` ``TT207``, ``TT208``."""
 
     leaf: FromSource
     path: str
@@ -40,7 +40,7 @@ class SourceFiles:
     header: Sequence[str] | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        if "://" not in self.path:
+        if self.is_listed:
             is_there(self.leaf.source.name, self.path)
         self.format = self._format()
         self.header = self._header()

@@ -21,7 +21,7 @@ from tests.spark import flows
 from tests.spark.flows import here
 from tests.spark.support import Cli, defined, often, row, rows_at_sink, rows_in, side_outputs, write_lines
 from tracetypes import Dataflow, OperatorFailed, U, Unit, check, merge
-from tracetypes.compiler.connectors import file_splits
+from tracetypes.compiler.connectors import disk
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local.backend import LocalEngine
 from tracetypes.compiler.plan.planner import plan
@@ -262,7 +262,7 @@ def test_csv_that_spark_cuts(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monke
 def test_csv_of_several_splits_with_line_breaks(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And columns in another order in the second file."""
     monkeypatch.setattr(input_files, "SMALLEST", 40)
-    monkeypatch.setattr(file_splits, "BLOCK", 64)
+    monkeypatch.setattr(disk, "BLOCK", 64)
     rows = [f'"a\n{number},b",{number},5' for number in range(100)]
     write_lines(tmp_path / "in/1.csv", ["id,ts,watts", *rows], at=1)
     write_lines(tmp_path / "in/2.csv", ["more,watts,ts,id", "x,1,200,c"], at=2)
