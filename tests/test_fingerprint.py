@@ -31,6 +31,7 @@ from tracetypes import (
     OpStateless,
     U,
     UsageError,
+    avro,
     check,
     csv,
     every,
@@ -54,7 +55,7 @@ from tracetypes.compiler.runtime.open_columns import ColumnBlocks
 from tracetypes.compiler.runtime.open_tables import TableBlocks
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.errors import OperatorFailed
-from tracetypes.formats import Csv, Format, JsonLines, Kafka, Layout, Parquet
+from tracetypes.formats import Avro, Csv, Format, JsonLines, Kafka, Layout, Parquet
 from tracetypes.gates import sequence
 from tracetypes.markers import EventTime, InBand, Markers
 from tracetypes.nodes import Apply, Gate, Merge, Node, Receive, Sink, Sort, Source
@@ -503,6 +504,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (Csv, "zone"): (source(format=csv()), source(format=csv(zone="UTC"))),
     (JsonLines, "zone"): (source(format=json_lines()), source(format=json_lines(zone="UTC"))),
     (Parquet, "zone"): (source(format=parquet()), source(format=parquet(zone="UTC"))),
+    (Avro, "zone"): (source(format=avro()), source(format=avro(zone="UTC"))),
     (Kafka, "headers"): (source(format=kafka()), source(format=kafka(headers=["id"]))),
     (Kafka, "zone"): (source(format=kafka()), source(format=kafka(zone="UTC"))),
     (Kafka, "marker"): (source(format=kafka()), source(format=kafka(marker="end"))),
@@ -513,7 +515,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
 
 ASIDE = {
     *((cls, "where") for cls in (Source, Apply, Sort, Merge, Sink, Gate)),  # another line in the same file
-    *((cls, "extension") for cls in (Csv, JsonLines, Parquet)),  # has one value only
+    *((cls, "extension") for cls in (Csv, JsonLines, Parquet, Avro)),  # has one value only
     *((Receive, name) for name in ("name", "edge")),  # of channels, in tests/spark/test_changed.py
     *((Gate, name) for name in ("bound", "latest", "latest_by", "name")),  # they end a segment: see the test below
 }

@@ -13,7 +13,7 @@ from tracetypes.errors import (
     UsageError,
     Violation,
 )
-from tracetypes.formats import csv, json_lines, kafka, parquet, text_lines
+from tracetypes.formats import avro, csv, json_lines, kafka, parquet, text_lines
 from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
 from tracetypes.markers import Marker, every, in_band
@@ -78,6 +78,7 @@ __all__ = [
     "Unit",
     "UsageError",
     "Violation",
+    "avro",
     "check",
     "column",
     "csv",

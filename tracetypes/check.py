@@ -22,7 +22,7 @@ import attrs
 from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation, is_own
-from tracetypes.formats import Csv, Layout, TextLines
+from tracetypes.formats import Avro, Csv, Layout, TextLines
 from tracetypes.gate_check import gate_problems, key_functions, model_problems, variations
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import EventTime, InBand, Time
@@ -646,6 +646,8 @@ class _Checker:
             self.refuse("TT119", node, found, "a column that the files have", "leave one out")
 
     def flat(self, node: Source | Sink, edge: EdgeType) -> None:
+        if isinstance(node, Sink) and isinstance(node.format, Avro):
+            self.refuse("TT119", node, "avro() at a sink", "a format that is written", "write JSON lines or Parquet")
         if not isinstance(node.format, Csv | TextLines):
             return
         try:

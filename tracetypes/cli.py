@@ -23,7 +23,7 @@ from tracetypes.compiler.backend.compilation import compile_program, extras
 from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.backend.shadow_run import ShadowRun
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError, counted
-from tracetypes.formats import Parquet, format_of
+from tracetypes.formats import Avro, Parquet, format_of
 from tracetypes.nodes import Source
 from tracetypes.parsing import rows_of_text
 from tracetypes.progress import Progress
@@ -424,8 +424,8 @@ def _elsewhere(arguments: argparse.Namespace, target: str) -> list[str]:
 def _recorded(checked: Checked, source: Source, path: str, most: int = 2_000) -> list[Any]:
     """The first rows of a text file that fit a source."""
     layout, format = checked.layout(source), format_of(path, source.format)
-    if isinstance(format, Parquet):
-        raise UsageError("TT402", f"{path} is Parquet", fix="give rows as JSON lines or CSV")
+    if isinstance(format, Parquet | Avro):
+        raise UsageError("TT402", f"{path} is {type(format).__name__}", fix="give rows as JSON lines or CSV")
     try:
         with open(path, "rb") as file:
             text = b"".join(itertools.islice(file, most))

@@ -28,6 +28,7 @@ from tracetypes.records import (
 
 __all__ = [
     "REGISTERED",
+    "Avro",
     "Csv",
     "Format",
     "JsonLines",
@@ -36,6 +37,7 @@ __all__ = [
     "Parquet",
     "ProgramLines",
     "TextLines",
+    "avro",
     "csv",
     "format_of",
     "json_lines",
@@ -83,6 +85,14 @@ class Parquet:
 
 
 @attrs.frozen
+class Avro:
+    """Object container files of Apache Avro, which are only read."""
+
+    zone: str | None = None
+    extension: Literal["avro"] = "avro"
+
+
+@attrs.frozen
 class TextLines:
     """Text, a value per line. It has no times, so no zone."""
 
@@ -90,7 +100,7 @@ class TextLines:
     extension: ClassVar[Literal["txt"]] = "txt"
 
 
-Format: TypeAlias = Csv | JsonLines | Parquet | TextLines
+Format: TypeAlias = Csv | JsonLines | Parquet | Avro | TextLines
 """Of files."""
 
 MARKER = "tracetypes-marker"
@@ -173,6 +183,13 @@ def parquet(*, zone: str | None = None) -> Parquet:
     return Parquet(_checked_zone(zone))
 
 
+def avro(*, zone: str | None = None) -> Avro:
+    """Object container files of Avro, for sources only. ``zone``: the time zone of times without one (``local-timestamp-...``).
+    Without it a file with such a column is refused, and with it a time is a reject if it names no instant in that zone, or
+    two."""
+    return Avro(_checked_zone(zone))
+
+
 def text_lines() -> TextLines:
     """Lines of text, for sources only: each line of UTF-8 is a value, as it is, without its line end. The source has one
     column of text: ``U[Unit, str]``, or ``U[K, str]`` with ``key=``. A line of nothing but white space is no row, and one
@@ -236,6 +253,7 @@ _BY_NAME: dict[str, Format] = {
     "jsonl": JsonLines(),
     "ndjson": JsonLines(),
     "parquet": Parquet(),
+    "avro": Avro(),
 }
 
 

@@ -39,7 +39,7 @@ from tracetypes.compiler.gates.learned.train_gates import Training, load_model, 
 from tracetypes.compiler.gates.shadow import Shadow, sweep_figures
 from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
-from tracetypes.formats import Layout, Parquet, format_of
+from tracetypes.formats import Avro, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.parsing import rows_of_text
 from tracetypes.records import Mismatch, UnitValue
@@ -396,6 +396,8 @@ def _rows_of(file: Path, record: type[V]) -> list[V]:
     format = format_of(file.name, None)
     if isinstance(format, Parquet):
         return _rows_of_parquet(file, layout)
+    if isinstance(format, Avro):
+        raise RunError("TT208", f"{file} is Avro, which only sources read", fix="give CSV, JSON lines or Parquet")
     with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as content:
         text = content.read()
     from tracetypes.compiler.connectors.folders import folder_values

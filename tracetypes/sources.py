@@ -11,7 +11,7 @@ import attrs
 from tracetypes.conformance import conformer, key_conformer
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Kafka, Layout, Parquet, TextLines
+from tracetypes.formats import Avro, Csv, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import InBand, TimeUnit, marker_time
 from tracetypes.nodes import RowPosition, Source
 from tracetypes.parsing import PLAIN, Decoders, Headers, Row, checked_key, record_parser
@@ -109,7 +109,7 @@ def record_reader(
     """The reader of a source for records of Kafka: key, value and headers. ``decoders``: for keys and values whose schemas are
     in a registry. Raises :class:`UsageError` ``TT402``, and :class:`RunError` ``TT207`` for a format that Kafka records cannot
     have."""
-    if isinstance(source.format, Csv | Parquet | TextLines):
+    if isinstance(source.format, Csv | Parquet | Avro | TextLines):
         raise RunError(
             "TT207",
             f"source {source.name!r}: records of a topic are not {type(source.format).__name__}",

@@ -185,13 +185,14 @@ def _modified(path: str) -> int:
 def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) -> Iterator[Row]:
     """The rows of the files of a source, in order of arrival: file by file, as a run without ``--follow`` takes them."""
     with extras():
+        from tracetypes.compiler.connectors.avro_file_rows import AvroFileReader
         from tracetypes.compiler.connectors.parquet_row_groups import RowGroups, tables
         from tracetypes.compiler.connectors.registry import connector_of
         from tracetypes.compiler.connectors.source_rows import row_taker
         from tracetypes.compiler.connectors.text_reader import TextReader
         from tracetypes.compiler.plan.plan import FromSource
         from tracetypes.compiler.store.source_files import SourceFiles
-        from tracetypes.formats import Parquet
+        from tracetypes.formats import Avro, Parquet
         from tracetypes.sources import reader
     stream = checked.streams[source.id]
     leaf = FromSource(source=source, layout=checked.layout(source), stream=stream, items=stream)
@@ -201,6 +202,9 @@ def _rows_of_files(checked: Checked, source: Source, path: str, order: Order) ->
     take = row_taker(leaf, read)
 
     def rows(name: str) -> Iterator[TakenRow]:
+        if isinstance(files.format, Avro):
+            yield from AvroFileReader(leaf, read).one_by_one(name)
+            return
         if not isinstance(files.format, Parquet):
             yield from TextReader(leaf, files.format, files.header, read).one_by_one(name)
             return

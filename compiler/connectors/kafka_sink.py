@@ -22,7 +22,7 @@ from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.connectors.registered_values import registered_writer
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Kafka, Parquet, TextLines
+from tracetypes.formats import Avro, Csv, Kafka, Parquet, TextLines
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker
 from tracetypes.parsing import record_writer
@@ -54,7 +54,7 @@ class TopicSink:
 
     def __init__(self, plan: Plan, text: str, run: str) -> None:
         self.plan, self.address, self.run = plan, Address.of(text), run
-        if isinstance(plan.sink.format, Csv | Parquet | TextLines):
+        if isinstance(plan.sink.format, Csv | Parquet | Avro | TextLines):
             raise RunError(
                 "TT207",
                 f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.analysis.traced import Opaque
+from tracetypes.compiler.connectors.avro_file_rows import AvroFileReader
 from tracetypes.compiler.connectors.file_splits import Reading
 from tracetypes.compiler.connectors.parquet import open_parquet
 from tracetypes.compiler.connectors.parquet_row_groups import tables
@@ -18,7 +19,7 @@ from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.tracing.expr import Input, Leaf
-from tracetypes.formats import Format, Parquet
+from tracetypes.formats import Avro, Format, Parquet
 from tracetypes.markers import MICROS, EventTime
 from tracetypes.records import Record
 from tracetypes.sources import reader
@@ -40,6 +41,8 @@ def least_time(leaf: FromSource, format: Format, header: Sequence[str] | None, p
             time = None  # who reads it says what is wrong
         return time if time is not None else _least(_rows_of_parquet(leaf, path))
     read = reader(leaf.source).read
+    if isinstance(format, Avro):
+        return _least(AvroFileReader(leaf, read).rows(path))
     try:
         whole = Reading.of_file(path)
     except FileNotFoundError:

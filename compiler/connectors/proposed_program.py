@@ -96,7 +96,7 @@ def _format(sample: Sample) -> tuple[str, str] | None:
             arguments.append(f"columns=[{', '.join(map(_text, sample.format.columns))}]")
     if _has_local_times(sample.record):
         arguments.append('zone="UTC"')
-    name = {"csv": "csv", "jsonl": "json_lines", "parquet": "parquet"}.get(sample.format.extension)
+    name = {"csv": "csv", "jsonl": "json_lines", "parquet": "parquet", "avro": "avro"}.get(sample.format.extension)
     return None if name is None or not arguments else (name, f"{name}({', '.join(arguments)})")
 
 

@@ -18,7 +18,7 @@ from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
 from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
-from tracetypes.formats import Csv, JsonLines, Kafka, Parquet, TextLines
+from tracetypes.formats import Avro, Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
 __all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "register", "writing"]
@@ -100,6 +100,8 @@ class Files(Connector):
                 columns = "columns of text that Python parses"
             case Parquet():
                 columns = "columns of Parquet"
+            case Avro():
+                columns = "columns of records that fastavro reads"
             case _:
                 columns = "columns of Parquet, or of text that Python parses"
         yield "Arrow", f"{columns}; key, time, block"

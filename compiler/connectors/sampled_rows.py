@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracetypes.compiler.connectors.avro_files import header_of
 from tracetypes.compiler.connectors.csv_header import first_record
 from tracetypes.compiler.connectors.delta import SCHEME, open_table, path_of
 from tracetypes.compiler.connectors.folders import folder_texts, is_hidden
@@ -30,6 +31,7 @@ from tracetypes.compiler.connectors.proposals import (
     of_values,
 )
 from tracetypes.errors import RunError, UsageError
+from tracetypes.formats import Avro as AvroFiles
 from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, format_of
 from tracetypes.parsing import rows_of_text, split_header
 from tracetypes.plain_data import json_decoder
@@ -89,13 +91,14 @@ def sample_of(address: str, rows: int) -> Sample:
 def _of_file(file: Path, rows: int) -> Sample:
     try:
         if file.suffix == ".avsc":
-            origin = f"the types of {file}. Files of Avro are not read: give the source rows in another format"
-            return Sample(Avro().record(json.loads(file.read_bytes())), None, origin)
+            return Sample(Avro().record(json.loads(file.read_bytes())), None, f"the types of {file}")
         format = format_of(file.name, None)
+        if isinstance(format, AvroFiles):
+            return Sample(Avro().record(json.loads(header_of(str(file)).schema.text)), format, f"the types of {file}")
         if isinstance(format, Parquet):
             return _of_parquet(file, format)
         text, whole = _beginning(file)
-    except (OSError, EOFError, pa.ArrowInvalid, json.JSONDecodeError) as error:
+    except (OSError, EOFError, pa.ArrowInvalid, ValueError) as error:
         raise RunError("TT208", f"{file} cannot be read: {error}", fix="see whether the file is whole") from error
     if isinstance(format, JsonLines):
         return _of_json(file, format, text, rows, whole)

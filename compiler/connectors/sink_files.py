@@ -18,7 +18,7 @@ from tracetypes.compiler.connectors.json_rows import json_lines, plain_values
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, JsonLines, Layout, Parquet, TextLines
+from tracetypes.formats import Avro, Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
 
 __all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "plain_cells", "shown_instant"]
@@ -94,8 +94,8 @@ def open_sink_file(format: Format, path: str) -> SinkFile:
             return _CsvFile(path, format, separator)
         case JsonLines():
             return _JsonFile(path)
-        case TextLines() | Csv():
-            raise RunError("TT207", "lines of text are only read", fix="write JSON lines: format=json_lines()")
+        case TextLines() | Csv() | Avro():
+            raise RunError("TT207", "Avro and lines of text are only read", fix="write JSON lines: format=json_lines()")
 
 
 class _ParquetFile:

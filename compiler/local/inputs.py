@@ -19,6 +19,7 @@ from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.delta_splits import TableSource
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.file_parts import rows_of_parts
 from tracetypes.compiler.connectors.file_splits import Reading, taken_splits
 from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.connectors.iterables import iterable_rows
@@ -43,7 +44,7 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.source_files import SourceFiles
-from tracetypes.formats import Parquet
+from tracetypes.formats import Avro, Parquet
 from tracetypes.sources import reader
 
 __all__ = ["OPENINGS", "LocalInput", "SplitReader", "SplitRows"]
@@ -166,21 +167,14 @@ class LocalFiles(LocalInput):
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Pack], SplitRows]:
         """Lines, or row groups."""
         read, format = reader(leaf.source).read, self.source_files.format
-        if isinstance(format, Parquet):
-            take = taker(leaf, read, verifier)
+        if isinstance(format, Parquet | Avro):
+            rows_of = rows_of_parts(leaf, format, read, verifier)
 
-            def row_groups(readings: Sequence[Reading]) -> Iterator[TakenRow | Chunk]:
-                for reading in readings:
-                    split = reading.split
-                    with reading.sampled():
-                        for table in tables(leaf, split.path, split.start, split.parts, state=split.state):
-                            yield from take(table)
-
-            def groups_of(pack: Pack) -> SplitRows:
+            def parts_of(pack: Pack) -> SplitRows:
                 readings = list(map(Reading, pack))
-                return _of_files(leaf, readings, row_groups(readings))
+                return _of_files(leaf, readings, chained.from_iterable(map(rows_of, readings)))
 
-            return groups_of
+            return parts_of
         header = self.source_files.header
         rows = TextReader(leaf, format, header, read, verifier)
 

@@ -43,7 +43,7 @@ from tracetypes.compiler.plan.plan import (
 from tracetypes.compiler.tracing.cache_keys import parts_of
 from tracetypes.edges import edge_type
 from tracetypes.errors import UsageError
-from tracetypes.formats import Csv, JsonLines, Kafka, Layout, Parquet, TextLines
+from tracetypes.formats import Avro, Csv, JsonLines, Kafka, Layout, Parquet, TextLines
 from tracetypes.markers import EventTime, InBand
 from tracetypes.nodes import (
     Apply,
@@ -114,6 +114,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Csv: dict.fromkeys(("separator", "columns", "zone", "null", "encoding", "extension"), FREE),
     JsonLines: dict.fromkeys(("zone", "extension"), FREE),
     Parquet: dict.fromkeys(("zone", "extension"), FREE),
+    Avro: dict.fromkeys(("zone", "extension"), FREE),
     TextLines: {},
     Kafka: dict.fromkeys(("headers", "marker", "markers", "zone", "key", "value"), FREE),
     Layout: dict.fromkeys(("key", "value", "reserved", "truncated"), DERIVED),

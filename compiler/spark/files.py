@@ -35,13 +35,13 @@ from tracetypes.compiler.plan.plan import FromSource, SourceLink
 from tracetypes.compiler.spark.catalyst import tree
 from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input_interface import Input
-from tracetypes.compiler.spark.scan import ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
+from tracetypes.compiler.spark.scan import AvroScan, ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError, envelope
-from tracetypes.formats import Csv, Parquet
+from tracetypes.formats import Avro, Csv, Parquet
 from tracetypes.records import (
     DecimalOf,
     EnumOf,
@@ -82,6 +82,12 @@ class FileInput(Input):
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
         self.source_files = SourceFiles(leaf, path, order, self.is_listed)
         self.format = self.source_files.format
+        if not self.is_listed and isinstance(self.format, Avro):
+            raise RunError(
+                "TT402",
+                f"source {leaf.source.name!r}: Spark reads {path}, and no files of Avro",
+                fix="read the files from a local or mounted disk",
+            )
         if not self.is_listed and isinstance(self.format, Csv) and self.format.encoding != "utf-8":
             raise RunError(
                 "TT402",
@@ -119,10 +125,13 @@ class FileInput(Input):
             frame = self.listing(files.listings.path, files.tasks)
             if isinstance(self.format, Parquet):
                 return frame, ParquetScan(end)
+            if isinstance(self.format, Avro):
+                return frame, AvroScan(end)
             return frame, LinesScan(end, self.format, self.source_files.header)
         frame, native = self.frame(end.link)
         if isinstance(self.format, Parquet):
             return frame, ColumnScan(end, native)
+        assert not isinstance(self.format, Avro)
         return frame, TextScan(end, self.format, self.source_files.header)
 
     def listing(self, steps: Path, tasks: int) -> DataFrame:

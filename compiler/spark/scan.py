@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from tracetypes.compiler.connectors.avro_file_rows import AvroFileReader
 from tracetypes.compiler.connectors.file_splits import Reading, Split, taken_splits
 from tracetypes.compiler.connectors.file_system import FileState
 from tracetypes.compiler.connectors.fitted_columns import Conversion
@@ -39,7 +40,7 @@ from tracetypes.formats import Csv, JsonLines, TextLines
 from tracetypes.parsing import Row
 from tracetypes.sources import reader
 
-__all__ = ["ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "larger", "runs"]
+__all__ = ["AvroScan", "ColumnScan", "End", "LinesScan", "ParquetScan", "Scan", "TextScan", "larger", "runs"]
 
 @attrs.frozen
 class End:
@@ -253,6 +254,24 @@ class ParquetScan(SplitScan):
         """The row groups of a part of a file, with small ones joined. ``constants``: columns that the file lacks and
         their one value, as text. ``state``: as the file must be."""
         return tables(self.leaf, path, part, parts, constants, state)
+
+
+class AvroScan(SplitScan):
+    """Files of Avro on local disks."""
+
+    def pieces(
+        self, batches: Iterator[pa.RecordBatch], read: Callable[[Any, Any], Row]
+    ) -> Iterator[tuple[Piece, Iterator[TakenRow | Chunk]]]:
+        """Reads the files."""
+        avro = AvroFileReader(self.leaf, read, self.verifier)
+
+        def rows(reading: Reading) -> Iterator[TakenRow | Chunk]:
+            split = reading.split
+            with reading.sampled():
+                yield from avro.rows(split.path, split.start, split.parts, split.state)
+
+        for reading in self.readings(batches):
+            yield reading.split.piece, rows(reading)
 
 
 def runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Piece, pa.RecordBatch]]:

@@ -38,7 +38,7 @@ from tracetypes.compiler.store.known_files import KnownFile, KnownFiles, coverag
 from tracetypes.compiler.store.listings import Listings
 from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
 from tracetypes.compiler.wire.seals import seal, unseal
-from tracetypes.formats import Parquet, format_of
+from tracetypes.formats import Avro, Parquet, format_of
 
 __all__ = ["InputFiles", "by_time", "home_of", "records_of", "unread"]
 
@@ -474,7 +474,7 @@ def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended:
         if path is None or first is None or not records:
             continue
         format = format_of(first[0], leaf.source.format)
-        how = {"is_text": not isinstance(format, Parquet), "ends": row_ends(format), "appended": appended}
+        how = {"is_text": not isinstance(format, Parquet | Avro), "ends": row_ends(format), "appended": appended}
         files = InputFiles.of(checkpoint, leaf.label, path=path, tasks=1, **how)
         files.load(records)
         if (late := files.unread()) is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from tracetypes.compiler.connectors.avro_file_rows import check_avro
 from tracetypes.compiler.connectors.csv_header import header_of
 from tracetypes.compiler.connectors.files import Order, by_name, files_of, is_there
 from tracetypes.compiler.connectors.folders import folder_texts
@@ -19,7 +20,7 @@ from tracetypes.compiler.connectors.record_ends import row_ends
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.store.input_files import InputFiles, by_time
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, Kafka, Parquet, format_of
+from tracetypes.formats import Avro, Csv, Format, Kafka, Parquet, format_of
 from tracetypes.parsing import header_problem
 
 __all__ = ["SourceFiles"]
@@ -99,11 +100,15 @@ class SourceFiles:
 
     def input_files(self, checkpoint: Path, label: str, **options: Any) -> InputFiles:
         """The files of a reading that the driver lists. ``options``: those of :class:`InputFiles`."""
-        options |= {"is_text": not isinstance(self.format, Parquet), "ends": row_ends(self.format)}
+        options |= {"is_text": not isinstance(self.format, Parquet | Avro), "ends": row_ends(self.format)}
         return InputFiles.of(checkpoint, label, path=self.path, place=self.place, **options)
 
     def check_first(self) -> None:
         """Whether the first file has all columns, of types that the workers read. Later ones are asked when they are read."""
+        if isinstance(self.format, Avro):
+            for name in self.names[:1]:
+                check_avro(self.leaf, name)
+            return
         for name in self.names[:1] if isinstance(self.format, Parquet) else ():
             try:
                 with open_parquet(name) as file:

@@ -18,7 +18,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_file
 from tracetypes.compiler.store.staging import SEND, Staging
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Csv, JsonLines, Parquet
+from tracetypes.formats import Avro, Csv, JsonLines, Parquet
 
 __all__ = ["MqttOutput", "SocketOutput", "StreamOutput"]
 
@@ -30,7 +30,7 @@ class StreamOutput(Output):
     side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, address: str, side_outputs: SideOutputs) -> None:
-        if isinstance(plan.sink.format, Csv | Parquet):
+        if isinstance(plan.sink.format, Csv | Parquet | Avro):
             raise RunError(
                 "TT207",
                 f"sink {plan.sink.name!r}: {address} takes no {type(plan.sink.format).__name__}",
