@@ -39,11 +39,13 @@ __all__ = [
     "TextLines",
     "avro",
     "csv",
+    "ending_of",
     "format_of",
     "json_lines",
     "kafka",
     "parquet",
     "refuse_unwritten",
+    "sink_format",
     "text_lines",
 ]
 
@@ -52,7 +54,8 @@ __all__ = [
 class Csv:
     """Delimited text (:mod:`tracetypes.csv_records`). ``separator`` None: runs of white space. ``columns`` None: the first
     record of each file has the names. ``zone``, in this format and the others: the zone of times that name none. ``null``:
-    the bare cell that is None in an optional column. ``encoding``: its name in Python."""
+    the bare cell that is None in an optional column. ``encoding``: its name in Python. ``compression``, in this format and the
+    others: of the files that a sink writes; those of a source have it by their names."""
 
     separator: str | None = ","
     columns: tuple[str, ...] | None = None
@@ -60,6 +63,7 @@ class Csv:
     null: str = ""
     encoding: str = "utf-8"
     extension: Literal["csv"] = "csv"
+    compression: str | None = None
 
 
 @attrs.frozen
@@ -68,6 +72,7 @@ class JsonLines:
 
     zone: str | None = None
     extension: Literal["jsonl"] = "jsonl"
+    compression: str | None = None
 
 
 @attrs.frozen
@@ -82,6 +87,7 @@ class Parquet:
 
     zone: str | None = None
     extension: Literal["parquet"] = "parquet"
+    compression: str = "snappy"
 
 
 @attrs.frozen
@@ -130,6 +136,7 @@ def csv(
     zone: str | None = None,
     null: str = "",
     encoding: str = "utf-8",
+    compression: Literal["gzip", "zstd"] | None = None,
 ) -> Csv:
     """CSV, strictly RFC 4180: quotes enclose a whole cell, or are doubled inside such a cell, and a quoted cell may have line
     breaks. Of a record that is not well-formed, or longer than 1 MiB, the first line is a reject, and reading goes on at
@@ -140,7 +147,8 @@ def csv(
     names no instant in that zone, or two, because the clocks change.
 
     ``null``: the text that stands for None in an optional column, where it is not quoted. ``encoding``: that of the
-    text, by a name that Python knows, such as ``"cp1252"``.
+    text, by a name that Python knows, such as ``"cp1252"``. ``compression``: of the files of a sink, which get another ending
+    (``.csv.gz``, ``.csv.zst``).
     """
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise UsageError(
@@ -154,7 +162,25 @@ def csv(
             f"the text for None is {show(null)}",
             fix="use a text without quotes, line ends and separators",
         )
-    return Csv(separator, None if columns is None else tuple(columns), _checked_zone(zone), null, _checked_encoding(encoding))
+    columns = None if columns is None else tuple(columns)
+    packed = _checked_compression(compression, (None, *TEXT_ENDINGS))
+    return Csv(separator, columns, _checked_zone(zone), null, _checked_encoding(encoding), compression=packed)
+
+
+TEXT_ENDINGS: Final = {"gzip": "gz", "zstd": "zst"}
+"""The endings of compressed files of text."""
+
+
+def _checked_compression(compression: Any, known: Sequence[Any]) -> Any:
+    if compression not in known:
+        raise UsageError("TT115", f"the compression is {show(compression)}", fix=f"give one of {', '.join(map(repr, known))}")
+    return compression
+
+
+def ending_of(format: Format) -> str:
+    """The ending of the files that a sink writes."""
+    packed = None if isinstance(format, Parquet | Avro | TextLines) else format.compression
+    return format.extension if packed is None else f"{format.extension}.{TEXT_ENDINGS[packed]}"
 
 
 def _checked_encoding(encoding: str) -> str:
@@ -172,15 +198,17 @@ def _checked_encoding(encoding: str) -> str:
     return "utf-8" if name == "utf-8-sig" else name
 
 
-def json_lines(*, zone: str | None = None) -> JsonLines:
-    """JSON lines. ``zone``: as for :func:`csv`."""
-    return JsonLines(_checked_zone(zone))
+def json_lines(*, zone: str | None = None, compression: Literal["gzip", "zstd"] | None = None) -> JsonLines:
+    """JSON lines. ``zone``, ``compression``: as for :func:`csv`."""
+    return JsonLines(_checked_zone(zone), compression=_checked_compression(compression, (None, *TEXT_ENDINGS)))
 
 
-def parquet(*, zone: str | None = None) -> Parquet:
+def parquet(
+    *, zone: str | None = None, compression: Literal["snappy", "gzip", "zstd", "none"] = "snappy"
+) -> Parquet:
     """Parquet. ``zone``: the time zone of columns of times without one. Without it such a file is refused. With it a
     file is refused if a time names no instant in that zone, or two."""
-    return Parquet(_checked_zone(zone))
+    return Parquet(_checked_zone(zone), compression=_checked_compression(compression, ("snappy", "gzip", "zstd", "none")))
 
 
 def avro(*, zone: str | None = None) -> Avro:
@@ -255,6 +283,15 @@ _BY_NAME: dict[str, Format] = {
     "parquet": Parquet(),
     "avro": Avro(),
 }
+
+
+def sink_format(name: str, declared: Format | Kafka | None) -> Format:
+    """The format of the files of an output: as declared, or by the ending of its name, which may also say its compression."""
+    format = format_of(name, declared, JsonLines())
+    packed = {f".{ending}": one for one, ending in TEXT_ENDINGS.items()}.get(PurePath(name).suffix.lower())
+    if packed is None or format is declared or not isinstance(format, Csv | JsonLines):
+        return format
+    return attrs.evolve(format, compression=packed)
 
 
 _UNWRITTEN = frozenset(

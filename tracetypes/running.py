@@ -398,8 +398,7 @@ def _rows_of(file: Path, record: type[V]) -> list[V]:
         return _rows_of_parquet(file, layout)
     if isinstance(format, Avro):
         raise RunError("TT208", f"{file} is Avro, which only sources read", fix="give CSV, JSON lines or Parquet")
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as content:
-        text = content.read()
+    text = _text_of(file)
     from tracetypes.compiler.connectors.folders import folder_values
 
     rows: list[V] = []
@@ -409,6 +408,17 @@ def _rows_of(file: Path, record: type[V]) -> list[V]:
             raise RunError("TT208", f"{file}, row {number}: {pair}", fix=f"give rows of {show_type(record)}")
         rows.append(pair[1])
     return rows
+
+
+def _text_of(file: Path) -> bytes:
+    if file.suffix != ".zst":
+        with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as content:
+            return content.read()
+    with extras():
+        import pyarrow as pa
+    with pa.input_stream(str(file), compression="zstd") as stream:
+        whole: bytes = stream.read()
+        return whole
 
 
 def _rows_of_parquet(file: Path, layout: Layout) -> list[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import io
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,32 +90,58 @@ def _as_times(name: str, ends: Any) -> Any:
 def open_sink_file(format: Format, path: str) -> SinkFile:
     """A new file of a format."""
     match format:
-        case Parquet():
-            return _ParquetFile(path)
+        case Parquet(compression=compression):
+            return _ParquetFile(path, compression)
         case Csv(separator=str(separator)):
             return _CsvFile(path, format, separator)
-        case JsonLines():
-            return _JsonFile(path)
+        case JsonLines(compression=compression):
+            return _JsonFile(_opened(path, compression))
         case TextLines() | Csv() | Avro():
             raise RunError("TT207", "Avro and lines of text are only read", fix="write JSON lines: format=json_lines()")
+
+
+def _opened(path: str, compression: str | None) -> BinaryIO:
+    """A new file of bytes. The same bytes give the same file: no name and no time is in it."""
+    match compression:
+        case None:
+            return open(path, "wb")
+        case "gzip":
+            return cast(BinaryIO, _Gzip(path))
+        case _:
+            return cast(BinaryIO, pa.CompressedOutputStream(path, compression))
+
+
+class _Gzip(gzip.GzipFile):
+    """Closes the file below it, too."""
+
+    def __init__(self, path: str) -> None:
+        self.below = open(path, "wb")  # noqa: SIM115  it is closed by close()
+        super().__init__("", "wb", 6, self.below, 0)
+
+    def close(self) -> None:
+        super().close()
+        self.below.close()
 
 
 class _ParquetFile:
     codes = True
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, compression: str) -> None:
+        self.path, self.compression = path, compression
         self.writer: Any = None
 
     def write(self, batch: Any) -> None:
         if self.writer is None:
             self.schema = _with_dictionaries(batch)
             coded = any(map(_has_codes, self.schema.types))  # readers shall find the types without dictionaries
-            self.writer = pq.ParquetWriter(self.path, self.schema, store_schema=not coded, **_encodings(self.schema))
+            self.writer = pq.ParquetWriter(self.path, self.schema, store_schema=not coded, **self._options())
         if batch.schema != self.schema:
             columns = [_as_coded(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         self.writer.write_batch(_with_unique_entries(batch))
+
+    def _options(self) -> dict[str, Any]:
+        return {"compression": self.compression, **_encodings(self.schema)}
 
     def close(self) -> None:
         if self.writer is not None:
@@ -219,7 +247,7 @@ class _CsvFile:
 
     def __init__(self, path: str, format: Csv, separator: str) -> None:
         self.path, self.separator, self.null = path, separator, format.null
-        self.file = open(path, "w", encoding=format.encoding, newline="")  # noqa: SIM115  it is closed by close()
+        self.file = io.TextIOWrapper(_opened(path, format.compression), encoding=format.encoding, newline="")
         self.special = re.compile(f'["\r\n{re.escape(separator)}]').search
         self.headed = False
 
@@ -264,8 +292,8 @@ class _CsvFile:
 class _JsonFile:
     codes = False
 
-    def __init__(self, path: str) -> None:
-        self.file = open(path, "wb")  # noqa: SIM115  it is closed by close()
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
 
     def write(self, batch: Any) -> None:
         self.file.write(json_lines(batch))

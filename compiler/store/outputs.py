@@ -47,7 +47,7 @@ from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Csv, Format, JsonLines, Parquet, format_of
+from tracetypes.formats import Csv, Format, Parquet, ending_of, sink_format
 from tracetypes.marker_runs import MarkerRuns
 
 __all__ = ["FileOutput", "MemoryOutput", "NoOutput", "TableOutput", "TopicOutput", "open_output"]
@@ -63,7 +63,7 @@ class FileOutput(Output):
                 "TT209", f"{path} is not a local directory", fix="write to a directory of a local or mounted disk"
             )
         self.plan, self.path, self.run, self.attempts = plan, Path(os.path.abspath(path)), run, Attempts()
-        self.format: Format = format_of(path, plan.sink.format, JsonLines())
+        self.format: Format = sink_format(path, plan.sink.format)
         late_place = Path(os.path.abspath(late)) if late else self.path / "_late"
         rejects_place = Path(os.path.abspath(rejects)) if rejects else self.path / "_rejects"
         if isinstance(self.format, Csv):
@@ -117,7 +117,7 @@ class FileOutput(Output):
         """Write a micro-batch."""
         self.undo(batch)
         for number, (file, folder) in enumerate(placed_rows(self.plan, self.delivery, messages)):
-            name = f"part-{self.run}-{batch:08d}-{number:04d}.{self.format.extension}"
+            name = f"part-{self.run}-{batch:08d}-{number:04d}.{ending_of(self.format)}"
             output_interface.move(file, self.path / folder / name)
         self.side_outputs.take(messages, batch, frontiers, self.staged)
         self.tidy()
@@ -201,8 +201,9 @@ class TableOutput(Output):
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         self.staged = self.path / HIDDEN / run
+        format = plan.sink.format if isinstance(plan.sink.format, Parquet) else Parquet()
         self.delivery: Staging = Staging.of(
-            plan.layout, plan.sink, Parquet(), str(self.staged), unsigned=False
+            plan.layout, plan.sink, format, str(self.staged), unsigned=False
         )
 
     @property

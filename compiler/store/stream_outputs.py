@@ -36,6 +36,9 @@ class StreamOutput(Output):
                 f"sink {plan.sink.name!r}: {address} takes no {type(plan.sink.format).__name__}",
                 fix="declare format=json_lines() at the sink, or no format: rows are sent as JSON",
             )
+        if isinstance(plan.sink.format, JsonLines) and plan.sink.format.compression is not None:
+            fix = "leave compression out"
+            raise RunError("TT207", f"sink {plan.sink.name!r}: what is sent to {address} is not compressed", fix=fix)
         self.plan, self.side_outputs = plan, side_outputs
         self.taken: set[int] = set()
 
