@@ -88,7 +88,7 @@ RULES = (
         "only the connectors of object stores need their clients",
         "tracetypes",
         ("obstore", "boto3"),
-        but=("tracetypes.compiler.connectors.object_store", "tracetypes.compiler.connectors.store_clients"),
+        but=tuple(f"tracetypes.compiler.connectors.{name}" for name in ("object_store", "object_writes", "store_clients")),
     ),
     Rule(
         "only the connectors of Delta need its tables",

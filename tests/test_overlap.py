@@ -69,4 +69,4 @@ def test_what_lies_apart(place: Path, read: str, written: str) -> None:
 
 def test_what_is_not_on_a_disk_overlaps_with_nothing() -> None:
     topic = "kafka://broker:9092/clicks"
-    refuse_overlaps({"a": topic, "b": "s3://bucket/in"}, {"x": topic, "y": "noop:", "z": "s3://bucket/in"})
+    refuse_overlaps({"a": topic, "b": "s3a://bucket/in"}, {"x": topic, "y": "noop:", "z": "s3a://bucket/in"})

@@ -159,7 +159,7 @@ class RunRequest:
                 raise _no_output(path)
         formats = {plan.sink.name: plan.sink.format for plan in self.program.plans}
         for sink, path in self.paths.items():
-            if _is_directory(path) and formats.get(sink) is None:
+            if (_is_directory(path) or _is_listed(path)) and formats.get(sink) is None:
                 refuse_unwritten(path, sink)
 
     @property
@@ -401,12 +401,11 @@ def _no_output(path: str) -> UsageError:
     scheme = path.partition("://")[0]
     if scheme in STORAGE:
         return UsageError("TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk")
-    fix = "write files, kafka://, delta:, mqtt:// or tcp://, and load them there"
+    fix = "write files, s3://, gs://, az://, kafka://, delta:, mqtt:// or tcp://, and load them there"
     return UsageError("TT402", f"--output {path}: nothing is written to {scheme}://", fix=fix)
 
 
 def _takes_rows(address: str) -> bool:
     from tracetypes.compiler.connectors.registry import connector_of
 
-    connector = connector_of(address)
-    return connector.remote and connector.kind != "objects"
+    return connector_of(address).takes_rows(address)

@@ -56,6 +56,10 @@ class Connector:
         """Whether the driver lists files there, and the workers read them."""
         return False
 
+    def takes_rows(self, address: str) -> bool:
+        """Whether a sink may write to an address with ``://``."""
+        return self.remote
+
     def look_for(self, source: str, address: str) -> None:
         """Check that an input exists, as far as that is possible at once. Raises :class:`RunError` ``TT208``."""
 
@@ -128,6 +132,10 @@ class Objects(Files):
     def is_listed(self, address: str) -> bool:
         """All of them."""
         return True
+
+    def takes_rows(self, address: str) -> bool:
+        """A web server takes none."""
+        return not StoreAddress.of(address).is_web
 
     def look_for(self, source: str, address: str) -> None:
         """Check that it exists."""

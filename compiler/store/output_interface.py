@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import uuid
@@ -9,13 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
+from tracetypes.compiler.connectors.file_system import BLOCK
+from tracetypes.compiler.connectors.files import open_file
 from tracetypes.compiler.connectors.partitioned_files import files_in
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
@@ -23,7 +26,7 @@ from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, pl
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
-from tracetypes.errors import UsageError
+from tracetypes.errors import RunError, UsageError
 from tracetypes.results import GateReport
 
 __all__ = [
@@ -38,11 +41,13 @@ __all__ = [
     "newest_in",
     "placed_rows",
     "refuse_folders",
+    "refuse_nested",
     "remove_shown",
     "rows_file",
     "rows_of",
     "rows_sent",
     "shown_in",
+    "side_outputs_of",
     "side_rows",
     "staged_rows",
     "with_folders",
@@ -159,8 +164,8 @@ class SideOutputs:
         """As for :class:`Output`."""
         return newest_in([*_below(self.late), *_below(self.rejects)], self.run)
 
-    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path) -> None:
-        """Write those of a micro-batch. ``staged``: the directory into which workers have put files."""
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path | str) -> None:
+        """Write those of a micro-batch. ``staged``: the directory into which workers have put files, or its address."""
         if self.attempts.may_have_left(batch):
             remove_shown([*_below(self.late), *_below(self.rejects)], self.run, batch)
         places = {"late": self.late, "rejects": self.rejects}
@@ -225,12 +230,12 @@ def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:
                 directory.rmdir()  # the folder of nothing else
 
 
-def side_rows(about: Sequence[SideRows | File], staged: Path) -> Iterator[SideRows]:
+def side_rows(about: Sequence[SideRows | File], staged: Path | str) -> Iterator[SideRows]:
     """Rows aside, those in files too."""
     for one in about:
         match one:
             case File(name=name):
-                with (staged / name).open("rb") as file:
+                with io.BufferedReader(cast(io.RawIOBase, open_file(os.path.join(staged, name))), BLOCK) as file:
                     for message in from_frames(file):
                         assert isinstance(message.body, SideRows)
                         yield message.body
@@ -292,6 +297,28 @@ def refuse_folders(plan: Plan, address: str) -> None:
             f"sink {plan.sink.name!r} has partition_by={list(plan.sink.partition_by)!r}, and {address} has no folders",
             fix="give a directory or a Delta table, or leave partition_by out",
         )
+
+
+def refuse_nested(plan: Plan) -> None:
+    """Refuse nested columns in CSV."""
+    for field in schema_of_rows(plan.layout):
+        if pa.types.is_nested(field.type):
+            raise RunError(
+                "TT207",
+                f"sink {plan.sink.name!r}: CSV cannot hold the nested column {field.name!r}",
+                fix="write JSON lines or Parquet: declare format=json_lines() at the sink, or name the output *.parquet",
+            )
+
+
+def side_outputs_of(address: str, run: str, late: str | None, rejects: str | None) -> SideOutputs:
+    """Of an output that takes rows of the sink only."""
+    if late is None or rejects is None:
+        raise UsageError(
+            "TT402",
+            f"{address} takes no late items and no rejects",
+            fix="give directories with --late and --rejects",
+        )
+    return SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run)
 
 
 def placed_rows(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> list[tuple[Path, PurePath]]:

@@ -15,9 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import pyarrow as pa
-
-from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
@@ -27,6 +24,7 @@ from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import placed
 from tracetypes.compiler.store import output_interface
+from tracetypes.compiler.store.object_output import ObjectOutput
 from tracetypes.compiler.store.output_interface import (
     HIDDEN,
     Attempts,
@@ -38,8 +36,10 @@ from tracetypes.compiler.store.output_interface import (
     newest_in,
     placed_rows,
     refuse_folders,
+    refuse_nested,
     remove_shown,
     shown_in,
+    side_outputs_of,
     with_folders,
 )
 from tracetypes.compiler.store.output_trace import Answer, Collector
@@ -160,7 +160,7 @@ class TopicOutput(Output):
     side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.side_outputs = _side_outputs(address, run, late, rejects)
+        self.side_outputs = side_outputs_of(address, run, late, rejects)
         self.plan, self.topic = plan, TopicSink(plan, address, run)
 
     @property
@@ -197,7 +197,7 @@ class TableOutput(Output):
     side_outputs: SideOutputs
 
     def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.side_outputs = _side_outputs(address, run, late, rejects)
+        self.side_outputs = side_outputs_of(address, run, late, rejects)
         self.plan, self.run, self.table, self.attempts = plan, run, TableSink(plan, address, run), Attempts()
         self.path = self.table.path
         self.staged = self.path / HIDDEN / run
@@ -251,17 +251,6 @@ class TableOutput(Output):
         self.tidy()
 
 
-def _side_outputs(address: str, run: str, late: str | None, rejects: str | None) -> SideOutputs:
-    """Of an output that takes rows of the sink only."""
-    if late is None or rejects is None:
-        raise UsageError(
-            "TT402",
-            f"{address} takes no late items and no rejects",
-            fix="give directories with --late and --rejects",
-        )
-    return SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run)
-
-
 class NoOutput(Output):
     """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
 
@@ -279,6 +268,7 @@ Opens: TypeAlias = Callable[[Plan, str, str, str | None, str | None], Output]
 
 OUTPUTS: Final[Mapping[str, Opens]] = {
     "files": FileOutput,
+    "objects": ObjectOutput,
     "topic": TopicOutput,
     "table": TableOutput,
     "socket": SocketOutput,
@@ -288,7 +278,7 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
 """By the kind of the connector."""
 
 
-IN_FOLDERS: Final = frozenset({"files", "table", "nowhere"})
+IN_FOLDERS: Final = frozenset({"files", "objects", "table", "nowhere"})
 """Those that take ``partition_by``."""
 
 
@@ -298,14 +288,3 @@ def open_output(plan: Plan, path: str, run: str, late: str | None = None, reject
     if kind not in IN_FOLDERS:
         refuse_folders(plan, path)
     return OUTPUTS[kind](plan, path, run, late, rejects)
-
-
-def refuse_nested(plan: Plan) -> None:
-    """Refuse nested columns in CSV."""
-    for field in schema_of_rows(plan.layout):
-        if pa.types.is_nested(field.type):
-            raise RunError(
-                "TT207",
-                f"sink {plan.sink.name!r}: CSV cannot hold the nested column {field.name!r}",
-                fix="write JSON lines or Parquet: declare format=json_lines() at the sink, or name the output *.parquet",
-            )

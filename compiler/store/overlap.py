@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from tracetypes.compiler.connectors.folders import is_hidden
 from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.connectors.store_address import is_store
 from tracetypes.errors import UsageError
 
 __all__ = ["is_file", "is_listed", "local", "refuse_overlaps"]
@@ -35,21 +36,28 @@ def refuse_overlaps(inputs: Mapping[str, str], places: Mapping[str, str]) -> Non
     for source, address in inputs.items():
         path = local(address)
         if path is None:
+            for what, place in places.items():
+                if is_store(address) and is_store(place) and (_is_in(address, place) or _is_in(place, address)):
+                    raise _overlap(source, address, what, place)
             continue
         for visible, real in _reached(path):
             for what, place in outputs.items():
                 there = os.path.realpath(place)
                 if _is_in(real, there) or _is_in(there, real):
                     link = "" if os.path.abspath(visible) == real else f", which is {real}"
-                    raise UsageError(
-                        "TT222",
-                        f"source {source!r} reads {visible}{link}, and {what} is {place}: one lies in the other",
-                        fix="let the directories that are read and those that are written lie apart",
-                    )
+                    raise _overlap(source, f"{visible}{link}", what, place)
+
+
+def _overlap(source: str, read: str, what: str, place: str) -> UsageError:
+    return UsageError(
+        "TT222",
+        f"source {source!r} reads {read}, and {what} is {place}: one lies in the other",
+        fix="let the directories that are read and those that are written lie apart",
+    )
 
 
 def _is_in(inner: str, outer: str) -> bool:
-    return inner == outer or inner.startswith(outer.rstrip(os.sep) + os.sep)
+    return f"{inner.rstrip(os.sep)}{os.sep}".startswith(f"{outer.rstrip(os.sep)}{os.sep}")
 
 
 def _reached(path: str) -> Iterator[tuple[str, str]]:

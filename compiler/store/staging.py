@@ -18,7 +18,9 @@ import attrs
 
 from tracetypes.compiler.connectors.partitioned_files import PartitionedFiles
 from tracetypes.compiler.connectors.sink_files import SinkFile, VisibleColumns, open_sink_file
+from tracetypes.compiler.connectors.store_address import is_store
 from tracetypes.compiler.runtime.messages import Body, File, Holds, Message, Rows, SideRows
+from tracetypes.compiler.store.uploads import Upload
 from tracetypes.compiler.wire.messages import to_frame
 from tracetypes.errors import RunError
 from tracetypes.formats import Format, Layout
@@ -52,8 +54,9 @@ class Drop:
 @final
 @attrs.frozen
 class Staging:
-    """They go into files in ``directory``, if they have more than ``inline`` bytes in a micro-batch. ``format`` and
-    ``shown``: of the files of rows. ``partition_by``: the columns for which these lie in folders."""
+    """They go into files in ``directory``, or into objects if that is an address of a store, if they have more than ``inline``
+    bytes in a micro-batch. ``format`` and ``shown``: of the files of rows. ``partition_by``: the columns for which these lie in
+    folders."""
 
     shown: ColumnChoice
     format: Format
@@ -66,6 +69,10 @@ class Staging:
         """Into files of a sink. ``unsigned`` as in :class:`VisibleColumns`."""
         shown = VisibleColumns(layout, sink, unsigned=unsigned)
         return cls(shown, format, directory, partition_by=sink.partition_by)
+
+    def at(self, directory: str) -> Staging:
+        """The same in another directory."""
+        return attrs.evolve(self, directory=directory)
 
     def open(self, path: str) -> SinkFile:
         """A new file of rows, or a directory of files in folders."""
@@ -183,8 +190,12 @@ class _Heap:
         self.size += _size(message.body)
         if self.size > self.inline:
             self.name = f"{self.holds}-{uuid.uuid4().hex}"
-            os.makedirs(self.delivery.directory, exist_ok=True)
-            self.file = self.open(os.path.join(self.delivery.directory, self.name))
+            directory = self.delivery.directory
+            if is_store(directory):
+                self.file = Upload(f"{directory}/{self.name}", self.open)
+            else:
+                os.makedirs(directory, exist_ok=True)
+                self.file = self.open(os.path.join(directory, self.name))
             for one in self.waiting:
                 self.write(self.file, one)
             self.waiting = []
@@ -213,7 +224,10 @@ class _Heap:
 
     def abandon(self) -> None:
         """Remove an unfinished file."""
-        if self.file is not None:
+        if isinstance(self.file, Upload):
+            with suppress(Exception):
+                self.file.abandon()
+        elif self.file is not None:
             with suppress(Exception):
                 self.file.close()
             with suppress(OSError):

@@ -1,0 +1,115 @@
+"""Objects that a run writes: uploads, copies and removals, and puts of which one of several wins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tracetypes.compiler.connectors.object_store import threads
+from tracetypes.compiler.connectors.store_address import StoreAddress
+from tracetypes.compiler.connectors.store_clients import client
+from tracetypes.compiler.connectors.store_errors import store_error
+
+__all__ = ["Note", "copy_object", "in_parallel", "object_names", "put_if", "read_note", "remove_objects", "upload"]
+
+
+@attrs.frozen
+class Note:
+    """The content of a small object, and its version."""
+
+    content: bytes
+    version: str
+
+
+@contextmanager
+def _at(address: str) -> Iterator[tuple[Any, str]]:
+    """The client of an address, and the key there. Raises :class:`OSError` for what the store answers, with the address."""
+    place = StoreAddress.listed(address)
+    failure: OSError | None = None
+    try:
+        yield client(place), place.name
+    except Exception as error:  # its text may have secrets, so it is no cause
+        failure = store_error(error)
+    if failure is not None:
+        raise type(failure)(f"{address}: {failure}")
+
+
+def upload(file: Path, address: str) -> None:
+    """Put a file, in several parts if it is large. It can be seen when it is whole. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(address) as (store, key):
+        obstore.put(store, key, file)
+
+
+def copy_object(before: str, after: str) -> None:
+    """Copy an object inside a bucket, without its bytes coming here. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(before) as (store, key):
+        obstore.copy(store, key, StoreAddress.listed(after).name)
+
+
+def remove_objects(addresses: Sequence[str]) -> None:
+    """Remove objects, if they are there. Raises :class:`OSError`."""
+    import obstore
+
+    if addresses:
+        with _at(addresses[0]) as (store, _):
+            obstore.delete(store, [StoreAddress.listed(one).name for one in addresses])
+
+
+def object_names(folder: str) -> list[str]:
+    """The addresses of all objects below a folder, hidden ones among them. Raises :class:`OSError`."""
+    import obstore
+
+    place = StoreAddress.listed(folder)
+    with _at(folder) as (store, key):
+        found = obstore.list(store, prefix=f"{key.rstrip('/')}/").collect()
+    return [place.beside(one["path"]) for one in found]
+
+
+def read_note(address: str) -> Note | None:
+    """A small object, None if there is none. Raises :class:`OSError`."""
+    import obstore
+
+    try:
+        with _at(address) as (store, key):
+            found = obstore.get(store, key)
+            return Note(found.bytes().to_bytes(), found.meta["e_tag"] or "")
+    except FileNotFoundError:
+        return None
+
+
+def put_if(address: str, content: bytes, before: Note | None) -> bool:
+    """Put a small object if it is still as it was, or if there is still none. Returns whether it is there now: of several who try
+    at once, one wins. Raises :class:`OSError`."""
+    import obstore
+
+    mode: Any = "create" if before is None else {"e_tag": before.version}
+    lost = False
+    with _at(address) as (store, key):
+        try:
+            obstore.put(store, key, content, mode=mode)
+        except Exception as error:
+            if type(error).__name__ not in ("AlreadyExistsError", "PreconditionError"):
+                raise
+            lost = True
+    if not lost:
+        return True
+    there = read_note(address)  # the answer to our own request may have been lost, and it was sent again
+    return there is not None and there.content == content
+
+
+def in_parallel(do: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
+    """Do something for each of some arguments, several at once. Raises the first error."""
+    if len(arguments) == 1:
+        do(*arguments[0])
+        return
+    for _ in threads(os.getpid()).map(lambda one: do(*one), arguments):
+        pass

@@ -1,0 +1,175 @@
+"""Rows of a sink as objects of a store, exactly once.
+
+::
+
+    ADDRESS/part-RUN-SINK-00000012-0000.jsonl        part 0 of epoch 12
+    ADDRESS/day=1/part-RUN-SINK-00000012-0001.jsonl  with ``partition_by``
+    ADDRESS/_tracetypes/RUN/epochs/00000012.json     the parts of the epoch, and the start of the run that writes them
+    ADDRESS/_tracetypes/RUN/staged/rows-...          what workers have sent
+
+Workers send their files under hidden names. The driver first writes which parts the epoch has, then copies what workers have sent
+to the names of the parts, inside the store, and then the commit record is written. An epoch that is taken again reads which parts
+it had, and removes them first. So a plain listing sees what one of a disk sees: maybe some parts of an epoch before others, and
+never a row twice. The note of an epoch is put on a condition, so of two drivers of one run one is shut out.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from urllib.parse import quote
+
+from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import Starts, another_driver
+from tracetypes.compiler.connectors.object_writes import (
+    Note,
+    copy_object,
+    in_parallel,
+    object_names,
+    put_if,
+    read_note,
+    remove_objects,
+    upload,
+)
+from tracetypes.compiler.connectors.partitioned_files import files_in
+from tracetypes.compiler.connectors.store_address import StoreAddress
+from tracetypes.compiler.connectors.store_clients import require_client
+from tracetypes.compiler.plan.plan import Plan
+from tracetypes.compiler.runtime.messages import File, Message
+from tracetypes.compiler.store.output_interface import (
+    HIDDEN,
+    Attempts,
+    Frontiers,
+    Output,
+    SideOutputs,
+    latest,
+    refuse_nested,
+    rows_file,
+    side_outputs_of,
+)
+from tracetypes.compiler.store.staging import Staging
+from tracetypes.errors import RunError
+from tracetypes.formats import Csv, Format, JsonLines, format_of
+
+__all__ = ["ObjectOutput"]
+
+
+class ObjectOutput(Output):
+    """Objects below an address: JSON lines, CSV or Parquet. Late and rejected rows go to directories."""
+
+    side_outputs: SideOutputs
+    starts: Starts
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        require_client()
+        self.side_outputs = side_outputs_of(address, run, late, rejects)
+        self.plan, self.run, self.attempts = plan, run, Attempts()
+        StoreAddress.of(address)
+        self.folder = address.rstrip("/")
+        self.format: Format = format_of(self.folder, plan.sink.format, JsonLines())
+        if isinstance(self.format, Csv):
+            refuse_nested(plan)
+        self.home = f"{self.folder}/{HIDDEN}/{run}"
+        self.delivery: Staging = Staging.of(plan.layout, plan.sink, self.format, f"{self.home}/staged")
+        self.noted: list[int] = []
+        """The epochs of which this process has written the parts."""
+
+    @property
+    def identity(self) -> EndpointIdentity:
+        """Objects have none, as files have none."""
+        return EndpointIdentity("objects")
+
+    def begin(self, starts: Starts) -> None:
+        """See that objects can be written, and that no other driver has written for this run. Raises :class:`RunError`
+        ``TT209``."""
+        super().begin(starts)
+        self.starts = starts
+        try:
+            put_if(f"{self.home}/start.json", json.dumps({"start": starts.mine}).encode(), read_note(f"{self.home}/start.json"))
+            newest = self._newest
+            if newest is not None:
+                starts.check_writer(self.folder, self._epoch(newest)[1])
+        except OSError as error:
+            fix = f"see the cause; credentials come from {StoreAddress.listed(self.folder).variables}"
+            raise RunError("TT209", f"{self.folder} cannot be written: {error}", fix=fix) from None
+
+    def visible(self, batch: int) -> str | None:
+        """The address, if parts of the micro-batch were noted."""
+        return self.folder if read_note(self._note(batch)) is not None else super().visible(batch)
+
+    @property
+    def newest(self) -> int | None:
+        """By the notes."""
+        return latest(self._newest, super().newest)
+
+    @property
+    def _newest(self) -> int | None:
+        names = (PurePath(one).stem for one in object_names(f"{self.home}/epochs"))
+        return max((int(name) for name in names if name.isdecimal()), default=None)
+
+    def _note(self, batch: int) -> str:
+        return f"{self.home}/epochs/{batch:08d}.json"
+
+    def _epoch(self, batch: int) -> tuple[Note | None, int | None, list[str]]:
+        """What was noted of an epoch: the start that wrote it, and its parts."""
+        note = read_note(self._note(batch))
+        if note is None:
+            return None, None, []
+        about = json.loads(note.content)
+        return note, about["start"], about["parts"]
+
+    def tidy(self) -> None:
+        """Remove what workers have sent in failed attempts."""
+        with suppress(OSError):
+            remove_objects(object_names(f"{self.home}/staged"))
+        super().tidy()
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Write a micro-batch."""
+        self.side_outputs.take(messages, batch, frontiers, self.delivery.directory)
+        before, start, old = self._epoch(batch) if self.attempts.may_have_left(batch) else (None, None, [])
+        if start is not None and start not in self.starts.known:
+            raise another_driver(self.folder, f"it has written micro-batch {batch}")
+        with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
+            here = [one for path in rows_file(self.plan, self.delivery.at(scratch), messages) for one in files_in(path)]
+            staged = self._staged(messages)
+            folders = [folder for _, folder in (*here, *staged)]
+            parts = [self._part(batch, number, folder) for number, folder in enumerate(folders)]
+            if parts or before is not None:
+                remove_objects([f"{self.folder}/{one}" for one in old])
+                self._begin(batch, parts, before)
+                places = [f"{self.folder}/{one}" for one in parts]
+                in_parallel(upload, [(file, place) for (file, _), place in zip(here, places, strict=False)])
+                in_parallel(copy_object, [(one, place) for (one, _), place in zip(staged, places[len(here) :], strict=True)])
+        remove_objects([one for one, _ in staged])
+        super().tidy()
+
+    def _begin(self, batch: int, parts: list[str], before: Note | None) -> None:
+        """Note the parts of an epoch, before any of them is there."""
+        content = json.dumps({"start": self.starts.mine, "parts": parts}).encode()
+        if not put_if(self._note(batch), content, before):
+            raise another_driver(self.folder, f"it has written micro-batch {batch}")
+        self.noted.append(batch)
+        while len(self.noted) > 2:
+            remove_objects([self._note(self.noted.pop(0))])
+
+    def _part(self, batch: int, number: int, folder: PurePath) -> str:
+        sink = quote(self.plan.sink.name, safe="")
+        return str(folder / f"part-{self.run}-{sink}-{batch:08d}-{number:04d}.{self.format.extension}")
+
+    def _staged(self, messages: Sequence[Message]) -> list[tuple[str, PurePath]]:
+        """What workers have sent, with the folder of each below the output."""
+        found: list[tuple[str, PurePath]] = []
+        for message in messages:
+            if not isinstance(message.body, File) or message.body.holds != "rows":
+                continue
+            place = f"{self.delivery.directory}/{message.body.name}"
+            if not self.delivery.partition_by:
+                found.append((place, PurePath()))
+                continue
+            for one in sorted(object_names(place)):
+                found.append((one, PurePath(one.removeprefix(f"{place}/")).parent))
+        return found
