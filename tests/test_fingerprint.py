@@ -486,6 +486,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (Sink, "position"): (flow(keyed=sort(by=ts_of)), flow(keyed=sort(by=ts_of), position="at")),
     (Sink, "format"): (flow(), flow(format=csv())),
     (Sink, "partition_by"): (flow(), flow(partition_by="key")),
+    (Sink, "flat"): (flow(), flow(flat=True)),
     (EventTime, "period"): (timed(), timed(seconds=20)),
     (EventTime, "delay"): (timed(), timed(delay=5)),
     (EventTime, "unit"): (timed(), timed(unit="ms")),

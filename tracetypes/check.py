@@ -22,6 +22,7 @@ import attrs
 from tracetypes.conformance import hashable, name_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation, is_own
+from tracetypes.flat_columns import sink_columns
 from tracetypes.formats import Avro, Csv, Layout, TextLines
 from tracetypes.gate_check import gate_problems, key_functions, model_problems, variations
 from tracetypes.graph import DISPLAY, Dataflow, Stream
@@ -619,12 +620,16 @@ class _Checker:
                 layout = Layout(schema_of(edge.key), schema_of(edge.value), ())
             except DataError:
                 continue
-            names = [name for name, _ in layout.columns]
+            columns = sink_columns(layout, node)
+            names = [name for name, _ in columns]
+            for name in dict.fromkeys(one for one in names if names.count(one) > 1):
+                fix = "leave flat out, or rename a field: Annotated[..., column(...)]"
+                self.refuse("TT119", node, f"flat=True with two columns named {name!r}", "distinct columns", fix)
             extra = [name for name in (node.marker, node.position) if name is not None]
             for name in dict.fromkeys(extra):
                 if [*names, *extra].count(name) > 1:
                     self.refuse("TT119", node, f"two columns named {name!r}", "distinct columns", "choose another name")
-            self.folders(node, {**dict(layout.columns), **dict.fromkeys(extra)})
+            self.folders(node, {**dict(columns), **dict.fromkeys(extra)})
             self.flat(node, edge)
 
     def folders(self, node: Sink, columns: Mapping[str, Schema | None]) -> None:
@@ -660,7 +665,8 @@ class _Checker:
         if isinstance(node, Sink) and node.format.separator is None:
             fix = "name a separator: csv(separator=...)"
             self.refuse("TT119", node, "csv(separator=None) at a sink", "a format that is written", fix)
-        nested = [name for name, schema in layout.columns if _nested(schema)]
+        columns = sink_columns(layout, node) if isinstance(node, Sink) else layout.columns
+        nested = [name for name, schema in columns if _nested(schema)]
         if nested:
             self.refuse(
                 "TT119",

@@ -287,13 +287,15 @@ class Dataflow:
         position: str | None = None,
         format: Format | Kafka | None = None,
         partition_by: str | Sequence[str] = (),
+        flat: bool = False,
     ) -> None:
         """Add a sink of this name for a stream.
 
         ``marker``: the name of an additional column with the time of the marker that ended the item's block.
         ``position``: the name of an additional column with the position of the item (from 0) among those of its key and
         block, on ordered streams only. ``partition_by``: the columns that become folders ``NAME=VALUE`` of the files, or
-        partitions of a Delta table; the outermost one first.
+        partitions of a Delta table; the outermost one first. ``flat``: a column that is a record, as a key may be, becomes a
+        column for each of its fields.
         """
         self._add(
             Sink(
@@ -305,6 +307,7 @@ class Dataflow:
                 position=position,
                 format=format,
                 partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+                flat=flat,
             )
         )
 

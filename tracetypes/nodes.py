@@ -119,13 +119,14 @@ class Gate(_Vertex):
 @attrs.frozen(eq=False, kw_only=True)
 class Sink(_Vertex):
     """Where a stream goes out. ``marker`` and ``position`` name extra columns of the output, if any. ``partition_by``: the
-    columns that are folders."""
+    columns that are folders. ``flat``: whether the fields of records stand in their place."""
 
     name: str
     marker: str | None = None
     position: str | None = None
     format: Format | Kafka | None = None
     partition_by: tuple[str, ...] = ()
+    flat: bool = False
 
 
 @final

@@ -61,11 +61,12 @@ class TableSink:
         self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
         refuse_format(f"sink {plan.sink.name!r}", plan.sink.format)
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
-        self.schema = VisibleColumns(plan.layout, plan.sink, unsigned=False).of(empty).schema
+        visible = VisibleColumns(plan.layout, plan.sink, unsigned=False)
+        self.schema = visible.of(empty).schema
         self.starts: Starts | None = None
         """The starts of the run. Which one writes is the version of a second application transaction."""
         self.partition_by = list(plan.sink.partition_by)
-        self.may_be_null = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
+        self.may_be_null = {name for name, one in visible.columns if isinstance(one, Optional | UnitValue)}
 
     @cached_property
     def table(self) -> DeltaTable:

@@ -21,7 +21,7 @@ from tracetypes.compiler.connectors.kafka import Address, patiently
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.connectors.registered_values import registered_writer
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Avro, Csv, Kafka, Parquet, TextLines
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker
@@ -60,6 +60,9 @@ class TopicSink:
                 f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",
                 fix="declare format=kafka(...) or no format: records are JSON",
             )
+        if plan.sink.flat:
+            what = f"sink {plan.sink.name!r} has flat=True, and a record of a topic has a key and a value, no columns"
+            raise UsageError("TT402", what, fix="leave flat out, or map to a flat record")
         self.format = plan.sink.format if isinstance(plan.sink.format, Kafka) else Kafka()
         registered = registered_writer(plan.sink.format, plan.layout, self.address, plan.sink.name)
         self.write = registered or record_writer(self.format, plan.layout)

@@ -20,8 +20,10 @@ from tracetypes.compiler.connectors.json_rows import json_lines, plain_values
 from tracetypes.conformance import micros_of
 from tracetypes.csv_records import BOUND
 from tracetypes.errors import RunError
+from tracetypes.flat_columns import record_in, sink_columns
 from tracetypes.formats import Avro, Csv, Format, JsonLines, Layout, Parquet, TextLines
 from tracetypes.nodes import Sink
+from tracetypes.records import Schema
 
 __all__ = ["SinkFile", "VisibleColumns", "open_sink_file", "plain_cells", "shown_instant"]
 
@@ -49,16 +51,21 @@ class VisibleColumns:
     """
 
     def __init__(self, layout: Layout, sink: Sink, *, unsigned: bool = True) -> None:
-        self.names, self.unsigned = [name for name, _ in layout.columns], unsigned
+        self.columns, self.unsigned = sink_columns(layout, sink), unsigned
+        self.names = [name for name, _ in self.columns]
+        self.nested = [schema for _, schema in layout.columns] if sink.flat else []
         types = [(arrow_type(schema), type_in_files(schema)) for _, schema in layout.columns]
         self.renamed = {at: shown for at, (own, shown) in enumerate(types) if shown != own}
+        self.count = len(types)
         self.marker, self.position = sink.marker, sink.position
 
     def of(self, batch: Any) -> Any:
         """The visible columns of rows as stages send them (an Arrow record batch)."""
-        names, columns = list(self.names), [batch.column(at) for at in range(len(self.names))]
+        names, columns = list(self.names), [batch.column(at) for at in range(self.count)]
         for at, shown in self.renamed.items():
             columns[at] = plain_array(columns[at]).view(shown)
+        for schema in self.nested:
+            columns += _flat(schema, columns.pop(0))
         columns = list(map(_without_void, columns))
         if not self.unsigned:
             columns = [column.cast(signed(column.type)) for column in columns]
@@ -69,6 +76,15 @@ class VisibleColumns:
             names.append(self.position)
             columns.append(batch.column(POSITION))
         return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _flat(schema: Schema, column: Any) -> list[Any]:
+    """The columns of the fields of a record, as of :func:`.flat_columns`."""
+    record = record_in(schema)
+    if record is None:
+        return [column]
+    parts = zip(record.columns, column.flatten(), strict=True)
+    return [one for (_, inner), part in parts for one in _flat(inner, part)]
 
 
 _YEARS: Final = tuple(map(micros_of, (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC))))

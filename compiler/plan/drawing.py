@@ -367,6 +367,7 @@ def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | 
         case Sink(name=name):
             columns = [f"column {c}: {what}" for c, what in ((node.marker, "marker"), (node.position, "position")) if c]
             columns += [f"folders by {', '.join(node.partition_by)}"] if node.partition_by else []
+            columns += ["flat columns"] if node.flat else []
             return Box(name, ("sink", *columns), badge, "sink", hover_of(node))
         case Apply(op=op):
             template = next((one.__name__ for one in TEMPLATES if isinstance(op, one)), "")

@@ -103,6 +103,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "position": FREE,
         "format": FREE,
         "partition_by": FREE,
+        "flat": FREE,
     },
     Split: dict.fromkeys(("id", "where", "inputs", "how", "ways"), DERIVED),
     Gather: dict.fromkeys(("id", "where", "inputs"), DERIVED),
@@ -260,6 +261,8 @@ class _Describer:
             self.free["sink, type"] = str(plan.edge)
             self.free["sink, columns for marker and position"] = ", ".join(columns) or NOTHING
             self.free["sink, folders"] = ", ".join(sink.partition_by) or NOTHING
+            if sink.flat:
+                self.free["sink, columns"] = "flat"
             self.free["sink, format"] = NOTHING if sink.format is None else self.loosely(sink.format)
             self.add(self.free, "sink, key", fields_of(plan.region.stream.key))
             self.add(self.free, "sink, value", fields_of(plan.region.stream.value))

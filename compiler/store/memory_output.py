@@ -15,6 +15,7 @@ from tracetypes.compiler.runtime.messages import Message, SideRows
 from tracetypes.compiler.runtime.side_rows import Lateness, placed, reasons, texts
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, items_of, refuse_folders
 from tracetypes.compiler.store.staging import SEND
+from tracetypes.flat_columns import flat_row
 from tracetypes.rejects import SideOutputRow
 
 __all__ = ["ListOutput", "TerminalOutput"]
@@ -89,6 +90,8 @@ class TerminalOutput(ListOutput):
         before, sink = f"{self.name}: " if self.name else "", self.plan.sink
         for end, position, key, value in items:
             row = self.plan.layout.plain(key, value)
+            if sink.flat:
+                row = flat_row(self.plan.layout.columns, row)
             if sink.marker is not None:
                 row[sink.marker] = shown_instant(sink.marker, end)
             if sink.position is not None:

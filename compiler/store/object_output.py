@@ -52,7 +52,7 @@ from tracetypes.compiler.store.output_interface import (
 )
 from tracetypes.compiler.store.staging import Staging
 from tracetypes.errors import RunError
-from tracetypes.formats import Csv, Format, JsonLines, format_of
+from tracetypes.formats import Csv, Format, ending_of, sink_format
 
 __all__ = ["ObjectOutput"]
 
@@ -69,7 +69,7 @@ class ObjectOutput(Output):
         self.plan, self.run, self.attempts = plan, run, Attempts()
         StoreAddress.of(address)
         self.folder = address.rstrip("/")
-        self.format: Format = format_of(self.folder, plan.sink.format, JsonLines())
+        self.format: Format = sink_format(self.folder, plan.sink.format)
         if isinstance(self.format, Csv):
             refuse_nested(plan)
         self.home = f"{self.folder}/{HIDDEN}/{run}"
@@ -158,7 +158,7 @@ class ObjectOutput(Output):
 
     def _part(self, batch: int, number: int, folder: PurePath) -> str:
         sink = quote(self.plan.sink.name, safe="")
-        return str(folder / f"part-{self.run}-{sink}-{batch:08d}-{number:04d}.{self.format.extension}")
+        return str(folder / f"part-{self.run}-{sink}-{batch:08d}-{number:04d}.{ending_of(self.format)}")
 
     def _staged(self, messages: Sequence[Message]) -> list[tuple[str, PurePath]]:
         """What workers have sent, with the folder of each below the output."""

@@ -20,6 +20,7 @@ from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.file_system import BLOCK
 from tracetypes.compiler.connectors.files import open_file
 from tracetypes.compiler.connectors.partitioned_files import files_in
+from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
 from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, placed
@@ -301,7 +302,8 @@ def refuse_folders(plan: Plan, address: str) -> None:
 
 def refuse_nested(plan: Plan) -> None:
     """Refuse nested columns in CSV."""
-    for field in schema_of_rows(plan.layout):
+    empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
+    for field in VisibleColumns(plan.layout, plan.sink).of(empty).schema:
         if pa.types.is_nested(field.type):
             raise RunError(
                 "TT207",

@@ -183,5 +183,6 @@ class _Identifier:
             ("position", node.position),
             ("format", node.format),
             ("partition by", node.partition_by),
+            *([("flat", True)] if node.flat else []),
         ):
             writer.named(label, one)
