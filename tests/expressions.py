@@ -187,6 +187,9 @@ CONSTANTS: Mapping[str, Sequence[Any]] = {
     "str.format": ("{}", "{:>5}", "{0}-{0!r}", "{}|{:.2f}", "{1}{0}", "plain", "{", "{0.year}", "{:%H}"),
     "datetime.strftime": ("%Y-%m-%dT%H:%M:%S", "%H", "", "%j é", "%A %z"),
     "date.strftime": ("%Y-%m-%d", "%d.%m.", "%U"),
+    **dict.fromkeys(
+        ("datetime.strptime", "datetime.strptime_instant", "datetime.strptime_in_utc"), ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d%z %H")
+    ),
 }
 """What arguments of functions may be that must be constants."""
 

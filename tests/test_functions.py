@@ -21,7 +21,14 @@ from tracetypes.compiler.columns import evaluation
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import values_of
 from tracetypes.compiler.tracing.expr import Branch, Call, Const, Input, Leaf, Tree, Undefined, Value, evaluate, run
-from tracetypes.compiler.tracing.operations.functions import FROM_TIMESTAMP, FUNCTIONS, PARTITIONS, STEP, TIME_REPLACE
+from tracetypes.compiler.tracing.operations.functions import (
+    FROM_TIMESTAMP,
+    FUNCTIONS,
+    PARTITIONS,
+    STEP,
+    TIME_REPLACE,
+    TIMES_OF_TEXT,
+)
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
 from tracetypes.compiler.tracing.tracer import Given, trace
 from tracetypes.records import INT_MAX, INT_MIN, Schema, String, Timestamp
@@ -48,6 +55,7 @@ SOURCES: Final[Mapping[str, Callable[..., str]]] = {
     "partition": lambda a, b, c: f"{a}.partition({c})[{b}]",
     "rpartition": lambda a, b, c: f"{a}.rpartition({c})[{b}]",
     "datetime.fromisoformat": lambda a: f"dt.datetime.fromisoformat({a})",
+    "datetime.strptime": lambda a, b: f"dt.datetime.strptime({a}, {b})",
     "date.fromisoformat": lambda a: f"dt.date.fromisoformat({a})",
     "datetime.fromtimestamp": lambda a: f"dt.datetime.fromtimestamp({a}, dt.UTC)",
     "datetime.replace": lambda a, *fields: f"{a}.replace({', '.join(map('{}={}'.format, FIELDS, fields))})",
@@ -56,6 +64,11 @@ SOURCES: Final[Mapping[str, Callable[..., str]]] = {
 
 OWN: Final = frozenset({"str", "format", "partition", "rpartition", "step", "datetime.fromtimestamp"})
 """Operations that only some kinds of arguments come to, or that need a constant."""
+
+ZONES: Final = frozenset(
+    {"datetime.in_utc", *(op.name for one in TIMES_OF_TEXT.values() for op in (one.instant, one.in_utc))}
+)
+"""Operations of times of any zone (tests/tracing/test_times_of_text.py)."""
 
 SHOWING: Final = frozenset({"repr", "percent", "str.format"})
 """Operations that can show the ``fold`` of a time, which columns do not keep."""
@@ -117,7 +130,7 @@ def meant(function: Callable[..., Any], cls: type[Any], row: Sequence[Any]) -> A
     return None if cls is dt.datetime and made.tzinfo is not dt.UTC else shown(made)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ZONES])
 @settings(max_examples=some(40), deadline=None)
 @given(data=st.data(), seed=st.integers(0, 9))
 def test_a_function_is_that_of_python(name: str, data: st.DataObject, seed: int) -> None:

@@ -398,3 +398,46 @@ def test_what_arrow_refuses_is_left_to_the_rows() -> None:
 def test_records_with_code_of_their_own_are_never_columns() -> None:
     taken = together(STRICT, JsonLines(), [b'{"ts": 1}', b'{"ts": -1}'])
     assert [isinstance(part, Chunk) for part in taken] == [False, False]
+
+
+# ------------------------------------------------------------------------------------------------- rows set aside
+
+
+@attrs.frozen
+class Line:
+    """Its time and key are texts that may name none."""
+
+    at: str
+    of: str
+
+
+LINES = leaf_of(U[Unit, str], time=lambda line: int(line.split(" ")[0]))
+NAMED = leaf_of(U[Unit, Line], time=lambda one: int(one.at))
+KEYED_LINES = leaf_of(U[int, Line], key=lambda one: int(one.of), time=lambda one: int(one.at))
+
+
+def raw_line(leaf: FromSource, at: str, of: str) -> bytes:
+    return f"{at} {of}".encode() if leaf is LINES else json.dumps({"at": at, "of": of}).encode()
+
+
+@pytest.mark.parametrize("leaf", [LINES, NAMED, KEYED_LINES], ids=["lines", "records", "keys"])
+@settings(max_examples=some(40), deadline=None)
+@given(
+    st.lists(st.integers(-9, 99).map(str), min_size=40, max_size=60),
+    st.dictionaries(st.integers(0, 59), st.sampled_from(["", "x", "9" * 25, "\x85"]), max_size=5),
+    st.booleans(),
+)
+def test_a_few_rows_without_a_time_or_key_leave_the_others_as_columns(
+    leaf: FromSource, numbers: list[str], bad: dict[int, str], in_key: bool
+) -> None:
+    pairs = [(number, "7") for number in numbers]
+    for at, text in bad.items():
+        if at < len(pairs):
+            pairs[at] = ("5", text) if in_key else (text, "7")
+    format: Any = TextLines() if leaf is LINES else JsonLines()
+    lines = [raw_line(leaf, *pair) for pair in pairs]
+    agree(leaf, format, lines)
+    found = together(leaf, format, lines)
+    rejects = sum(isinstance(one, TakenRow) for one in found)
+    assert [type(one) for one in found].count(Chunk) == (rejects <= 0.1 * len(lines))
+    assert rejects in (len(lines), sum(row.kind == "reject" for row in rows_of(leaf, found)))

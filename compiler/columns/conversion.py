@@ -119,6 +119,8 @@ def _filled(array: Any, valid: Any, dtype: Any) -> Any:
 
 _TEXT: Final = (String, Bytes)
 
+_NUMBERS: Final = (Boolean, Integer, Float, Timestamp, Date)
+
 
 _AS_IT_IS: Final[dict[type[Schema], type[Any]]] = {Integer: pa.Int64Array, Float: pa.DoubleArray}
 """Schemas whose values numpy reads where Arrow has them."""
@@ -161,7 +163,8 @@ def to_arrow(schema: Schema, columns: Columns, count: int, *, keep_codes: bool =
         return items
     if columns.kind != schema:
         raise Undefined(0)
-    if keep_codes and isinstance(columns.storage, DictionaryEncoded):
+    # Numbers and times that were computed of text entry by entry have codes, too.
+    if keep_codes and isinstance(columns.storage, DictionaryEncoded) and not isinstance(schema, _NUMBERS):
         return columns.storage.to_arrow(columns.valid)
     values = full_values(columns, count)
     match schema:

@@ -26,11 +26,12 @@ from tracetypes.compiler.tracing.expr import (
     Leaf,
     Loop,
     Tree,
+    Undefined,
     Value,
 )
 from tracetypes.records import Boolean
 
-__all__ = ["Emissions", "Ran", "evaluate", "interpreted", "return_values", "run"]
+__all__ = ["Emissions", "Ran", "evaluate", "interpreted", "return_values", "run", "values_of_others"]
 
 _NOTHING: Final = Column(None, None)
 
@@ -89,7 +90,7 @@ def interpreted(tree: Tree, inputs: Callable[[Input], Column], count: int) -> Ra
         reached = _reached(leaves)
         if count:
             learn(tree, rows.inputs)
-        run.settle()
+        run.settle(reached)
     if not reached and any(leaf.result is not None for leaf, _ in leaves):
         first = next(leaf.result for leaf, _ in leaves if leaf.result is not None)
         return Ran((), evaluate(first, inputs, 0))
@@ -103,7 +104,7 @@ def _reached(leaves: Sequence[tuple[Leaf, Rows]]) -> list[Reached]:
         if not rows.count:
             continue
         if leaf.raises:
-            rows.run.undefined(rows.number(0))
+            rows.are_undefined()
             continue
         emissions = [_emission(one, rows) for one in leaf.emissions]
         reached.append((leaf, rows, emissions, None if leaf.result is None else rows.columns(leaf.result)))
@@ -154,6 +155,18 @@ def return_values(tree: Tree, inputs: Callable[[Input], Column], count: int) -> 
     return result
 
 
+def values_of_others(error: Undefined, count: int) -> Columns | None:
+    """The return values that an evaluation has for all rows but ``error.rows``; what the columns have there means nothing. None
+    if there is no such value."""
+    parts = [(result, np.arange(count) if rows.absolute is None else rows.absolute) for _, rows, _, result in error.reached]
+    if not parts or any(columns is None for columns, _ in parts):
+        return None
+    try:
+        return merged_columns(parts, count)
+    except Undefined:
+        return None
+
+
 def _walk(tree: Tree, rows: Rows, leaves: list[tuple[Leaf, Rows]]) -> None:
     while isinstance(tree, Branch):
         column = rows.checked(tree.condition)
@@ -163,12 +176,12 @@ def _walk(tree: Tree, rows: Rows, leaves: list[tuple[Leaf, Rows]]) -> None:
         if column.scalar:
             tree = tree.then if column.values is True else tree.otherwise
             if not isinstance(column.values, bool):
-                rows.run.undefined(rows.number(0))
+                rows.are_undefined()
                 return
             continue
         condition = column.values
         if not isinstance(column.kind, Boolean):
-            rows.run.undefined(rows.number(0))
+            rows.are_undefined()
             return
         yes = np.flatnonzero(condition)
         if len(yes) == rows.count:

@@ -58,21 +58,21 @@ __all__ = ["FORMS", "Rows", "Run"]
 
 
 class Run:
-    """Inputs by path, and the first row that is undefined."""
+    """Inputs by path, and the rows that are undefined."""
 
-    __slots__ = ("first", "inputs")
+    __slots__ = ("inputs", "undefined")
 
     def __init__(self, inputs: Callable[[Input], Column]) -> None:
         self.inputs = inputs
-        self.first: int | None = None
+        self.undefined: list[Any] = []
+        """Numbers of rows, ascending in each array."""
 
-    def undefined(self, row: int) -> None:
-        if self.first is None or row < self.first:
-            self.first = row
-
-    def settle(self) -> None:
-        if self.first is not None:
-            raise Undefined(self.first)
+    def settle(self, reached: Any = ()) -> None:
+        """Raise :class:`Undefined` if a row has no value. ``reached``: what was evaluated, by leaf."""
+        if self.undefined:
+            raised = Undefined(min(int(rows[0]) for rows in self.undefined))
+            raised.rows, raised.reached = np.unique(np.concatenate(self.undefined)), reached
+            raise raised
 
 
 class Rows:
@@ -92,8 +92,10 @@ class Rows:
         absolute = within if self.absolute is None else self.absolute[within]
         return Rows(self.run, len(within), self, within, absolute)
 
-    def number(self, row: int) -> int:
-        return row if self.absolute is None else int(self.absolute[row])
+    def are_undefined(self, mask: Any = None) -> None:
+        """Note that rows have no value. ``mask``: which; None for all, and for what has no value without a row either."""
+        rows = np.arange(max(self.count, 1)) if mask is None else np.flatnonzero(mask)
+        self.run.undefined.append(rows if self.absolute is None else self.absolute[rows])
 
     def columns(self, value: Value) -> Columns:
         """The columns of the result. Undefined rows are noted."""
@@ -107,7 +109,7 @@ class Rows:
         if column.undefined is None:
             return column
         if column.undefined.any():
-            self.run.undefined(self.number(int(np.argmax(column.undefined))))
+            self.are_undefined(column.undefined)
         return Column(column.kind, column.storage, column.valid)
 
     def column(self, expr: Expr) -> Column:

@@ -95,8 +95,9 @@ def generated(tree: Tree, numbers: frozenset[Path] = NO_PATHS) -> Code | None:
 
     def code(inputs: Inputs, count: int) -> list[Reached] | None:
         run, leaves = Run(inputs), list[Reached]()
-        if not enter(Rows(run, count, None, None, None), count, leaves) or run.first is not None:
+        if not enter(Rows(run, count, None, None, None), count, leaves):
             return None
+        run.settle(leaves)
         return leaves
 
     def computation(inputs: Inputs, count: int) -> list[Reached] | None:

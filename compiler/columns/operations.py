@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -34,11 +35,12 @@ from tracetypes.compiler.columns.arrow import array, arrow_type
 from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask, exacts_of
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
 from tracetypes.compiler.columns.exact_sums import ExactSums
+from tracetypes.compiler.columns.match_groups import group_of_matches
 from tracetypes.compiler.columns.regular_expressions import pattern_of_arrow
 from tracetypes.compiler.tracing.expr import Call, Exact, Kind
 from tracetypes.compiler.tracing.operations import OPERATIONS, basic, functions
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation, Undefined
-from tracetypes.compiler.tracing.operations.regular_expressions import TEST
+from tracetypes.compiler.tracing.operations.regular_expressions import GROUP, TEST
 from tracetypes.conformance import micros_of
 from tracetypes.records import Boolean, Bytes, Date, EnumOf, Float, Integer, Schema, String, Timestamp, UnitValue
 
@@ -220,6 +222,9 @@ def _exact_variance(call: Call, args: list[Any], count: int) -> Made:
     return np.array([square.variance(*rest) for square, *rest in rows], np.float64), None
 
 
+MOST_KNOWN: Final = 50_000
+"""How many texts are kept with the times that they name."""
+
 _NOTHING: Final[dict[type[Any], Any]] = {
     cls: cls() if cls not in (dt.datetime, dt.date) else dt.datetime.fromtimestamp(0, dt.UTC)
     for cls in SCALARS.values()
@@ -227,9 +232,9 @@ _NOTHING: Final[dict[type[Any], Any]] = {
 """What stands where a function gives nothing."""
 
 
-def _applied(op: Operation) -> Act:
-    """Python, value by value."""
-    act = op.meaning if op.is_total else op
+def _applied(op: Operation, act: Callable[..., Any] | None = None) -> Act:
+    """Python, value by value. ``act``: does what the operation does."""
+    act = act or (op.meaning if op.is_total else op)
     gives = cast(Schema, op.signature.gives)
 
     def apply(call: Call, args: list[Any], count: int) -> Made:
@@ -247,17 +252,17 @@ def _applied(op: Operation) -> Act:
         try:
             results = list(map(act, *lists))
         except Undefined:
-            results, undefined = _some(op, _NOTHING[SCALARS[gives]], zip(*lists, strict=False), count)
+            results, undefined = _some(act, _NOTHING[SCALARS[gives]], zip(*lists, strict=False), count)
         return _storage(gives, results), undefined
 
     return apply
 
 
-def _some(op: Operation, nothing: Any, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
+def _some(act: Callable[..., Any], nothing: Any, rows: Iterable[tuple[Any, ...]], count: int) -> tuple[list[Any], Any]:
     results, undefined = [], np.zeros(count, np.bool_)
     for number, row in enumerate(rows):
         try:
-            results.append(op(*row))
+            results.append(act(*row))
         except Undefined:
             results.append(nothing)
             undefined[number] = True
@@ -282,6 +287,35 @@ def _matches(call: Call, args: list[Any], count: int) -> Made:
             except pa.ArrowInvalid:  # too large for it
                 pass
     return _BY_TEXT(call, args, count)
+
+
+_GROUP_BY_TEXT: Final = _applied(GROUP)
+
+
+def _group(call: Call, args: list[Any], count: int) -> Made:
+    """A group of a match: by Arrow where it has the same, otherwise by Python."""
+    texts, method, pattern, flags, at = args
+    if isinstance(texts, pa.Array):
+        found = group_of_matches(texts, method, pattern, flags, at, ascii_only=_is_ascii(texts))
+        if found is not None:
+            return found
+    return _GROUP_BY_TEXT(call, args, count)
+
+
+def _of_distinct(op: Operation) -> Act:
+    """Python, for each distinct text: as a text that names a time does, it takes microseconds, and texts come again."""
+    act = _applied(op, functools.lru_cache(MOST_KNOWN)(op))
+
+    def apply(call: Call, args: list[Any], count: int) -> Made:
+        texts, *how = args
+        if not isinstance(texts, pa.Array):
+            return act(call, args, count)
+        distinct = texts.dictionary_encode()
+        values, undefined = act(call, [distinct.dictionary, *how], len(distinct.dictionary))
+        codes = np.asarray(distinct.indices)
+        return values[codes], None if undefined is None else undefined[codes]
+
+    return apply
 
 
 def _enum_value(call: Call, args: list[Any], count: int) -> Made:
@@ -330,6 +364,13 @@ _TO_FLOAT: Final = plain(lambda a: a.astype(np.float64))
 ACTS: Final[Mapping[Operation, ByKind]] = {
     **{op: {None: _applied(op)} for op in OPERATIONS if op.is_function},
     TEST: {String: _matches},
+    GROUP: {String: _group},
+    functions.IN_UTC: {Timestamp: plain(lambda micros: micros)},
+    **{
+        op: {String: _of_distinct(op)}
+        for times in functions.TIMES_OF_TEXT.values()
+        for op in (times.instant, times.only_utc, times.in_utc)
+    },
     functions.SQRT: {Float: _sqrt},
     functions.FLOOR: {Float: lambda call, args, count: integral(np.floor(args[0]))},
     functions.CEIL: {Float: lambda call, args, count: integral(np.ceil(args[0]))},

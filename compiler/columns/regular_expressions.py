@@ -1,4 +1,4 @@
-"""Patterns of Python's ``re`` as patterns of RE2, which Arrow has: those that match the same texts.
+"""Patterns of Python's ``re`` as patterns of RE2, which Arrow has: those that match the same texts, with the same groups.
 
 A pattern is taken apart by Python's own parser and written again for RE2. What the two may understand differently has no pattern
 there: references, looking ahead or behind, ``$`` before the end, classes such as ``\\w`` and case where a text is not ASCII.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, final
 
-__all__ = ["pattern_of_arrow"]
+import attrs
+
+__all__ = ["GroupPattern", "groups_of_arrow", "pattern_of_arrow"]
 
 _LAST: Final = 0x10FFFF
 _MOST_REPEATS: Final = 1000
@@ -42,21 +45,50 @@ def pattern_of_arrow(method: str, pattern: str, flags: int, *, ascii_only: bool)
         written = _Writer(parsed.state.flags, method, ascii_only=ascii_only).sequence(list(parsed), last=True)
     except (_Differs, AttributeError, ImportError, RecursionError):
         return None
-    match method:
-        case "search":
-            return written
-        case "match":
-            return rf"\A(?:{written})"
-        case _:
-            return rf"\A(?:{written})\z"
+    return _anchored(method, f"(?:{written})")
+
+
+@final
+@attrs.frozen
+class GroupPattern:
+    """A pattern of RE2 whose groups are named ``g1`` and so on, as in the pattern of Python, and ``g0`` for the whole match.
+
+    ``groups``: those that have a name. Each takes part in each match.
+    """
+
+    pattern: str
+    groups: frozenset[int]
+
+
+@functools.lru_cache(1024)
+def groups_of_arrow(method: str, pattern: str, flags: int, *, ascii_only: bool) -> GroupPattern | None:
+    """As :func:`pattern_of_arrow`, with those groups that are the same texts in RE2."""
+    try:
+        parser: Any = importlib.import_module("re._parser")
+        parsed = parser.parse(pattern, flags)
+        writer = _Writer(parsed.state.flags, method, ascii_only=ascii_only, names=True)
+        written = writer.sequence(list(parsed), last=True)
+    except (_Differs, AttributeError, ImportError, RecursionError):
+        return None
+    # RE2 takes the line break before the end of a text into the match, where Python only looks at it.
+    whole = set() if writer.has_end and method != "fullmatch" else {0}
+    return GroupPattern(_anchored(method, f"({'?P<g0>' if whole else '?:'}{written})"), frozenset(writer.names | whole))
+
+
+def _anchored(method: str, written: str) -> str:
+    return written if method == "search" else rf"\A{written}" + (r"\z" if method == "fullmatch" else "")
 
 
 @final
 class _Writer:
     """Writes a pattern for RE2."""
 
-    def __init__(self, flags: int, method: str, *, ascii_only: bool) -> None:
+    def __init__(self, flags: int, method: str, *, ascii_only: bool, names: bool = False) -> None:
+        """``names``: the groups that take part in each match, and in no repeat, get names."""
         self.flags, self.method, self.ascii_only = flags, method, ascii_only
+        self.gives_names = self.same_parts = names
+        self.names: set[int] = set()
+        self.has_end = False
         if flags & re.IGNORECASE:
             self.need(ascii_only)
 
@@ -81,20 +113,34 @@ class _Writer:
                 found = [one for kind, what in value[negated:] for one in self.members(str(kind), what)]
                 return self.ranges(found, negated=negated)
             case "MAX_REPEAT" | "MIN_REPEAT":
-                return self.repeat(*value)
+                with self.without_names():
+                    return self.repeat(*value) + ("?" if op == "MIN_REPEAT" and self.same_parts else "")
             case "SUBPATTERN":
-                _, added, removed, inner = value
+                number, added, removed, inner = value
                 self.need(not added and not removed)
-                return f"(?:{self.sequence(list(inner), last=last)})"
+                name = "?:"
+                if self.gives_names and number is not None:
+                    name = f"?P<g{number}>"
+                    self.names.add(number)
+                return f"({name}{self.sequence(list(inner), last=last)})"
             case "BRANCH":
-                return f"(?:{'|'.join(self.sequence(list(one), last=last) for one in value[1])})"
+                with self.without_names():
+                    return f"(?:{'|'.join(self.sequence(list(one), last=last) for one in value[1])})"
             case "AT":
                 return self.place(str(value), last)
             case _:
                 raise _Differs
 
-    def repeat(self, least: int, most: Any, inner: Iterable[tuple[Any, Any]]) -> str:
+    @contextmanager
+    def without_names(self) -> Iterator[None]:
+        before, self.gives_names = self.gives_names, False
+        yield
+        self.gives_names = before
+
+    def repeat(self, least: int, most: Any, inner: Any) -> str:
         unbounded = str(most) == "MAXREPEAT"
+        # The two stop at different times if they repeat what may be empty.
+        self.need(not self.same_parts or inner.getwidth()[0] > 0)
         self.need(least <= _MOST_REPEATS and (unbounded or most <= _MOST_REPEATS))
         return f"(?:{self.sequence(list(inner))}){{{least},{'' if unbounded else int(most)}}}"
 
@@ -107,6 +153,7 @@ class _Writer:
                 return r"\z"
             case "AT_END":
                 self.need(last)
+                self.has_end = True
                 return r"\z" if self.method == "fullmatch" else r"(?:\n?\z)"
             case "AT_BOUNDARY":
                 self.need(self.ascii_only)

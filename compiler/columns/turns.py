@@ -45,7 +45,7 @@ def turns_of(rows: Rows, turn: Input, start: Column, stop: Column, step: Column)
             defined &= ~bound.undefined
     if not defined.any():
         if count:
-            rows.run.undefined(rows.number(0))
+            rows.are_undefined()
         return Turns(rows.part(np.zeros(0, np.int64)))
     first, last, by = (full_values(bound, count) for bound in (start, stop, step))
     defined &= by != 0
@@ -57,7 +57,7 @@ def turns_of(rows: Rows, turn: Input, start: Column, stop: Column, step: Column)
         defined[beyond] = False
         counts[beyond:] = 0
     if not defined.all():
-        rows.run.undefined(rows.number(int(np.argmin(defined))))
+        rows.are_undefined(~defined)
     of = np.repeat(np.arange(count), counts)
     number = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
     inside = rows.part(of)

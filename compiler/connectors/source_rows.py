@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -14,10 +15,10 @@ import pyarrow as pa
 
 from tracetypes.compiler.analysis.traced import Opaque
 from tracetypes.compiler.columns.arrow import from_array, has_choices, has_gaps
-from tracetypes.compiler.columns.column import Column
+from tracetypes.compiler.columns.column import Column, take
 from tracetypes.compiler.columns.column import Columns as KeyColumns
 from tracetypes.compiler.columns.conversion import from_arrow, to_arrow
-from tracetypes.compiler.columns.evaluation import return_values
+from tracetypes.compiler.columns.evaluation import return_values, values_of_others
 from tracetypes.compiler.columns.pending_take import array_of
 from tracetypes.compiler.connectors.fitted_columns import Conversion, Misfits
 from tracetypes.compiler.connectors.parquet_row_groups import RowGroup, RowGroups, Table
@@ -60,6 +61,9 @@ __all__ = ["Columns", "R", "fitted_rows", "in_columns", "parsed_row", "row_taker
 
 R = TypeVar("R")
 
+MOST_ASIDE: Final = 0.1
+"""Of the rows of a block, how many may be taken one by one while the others stay columns."""
+
 
 def in_columns(
     leaf: FromSource, dialect: Dialect[R], verifier: Verifier | None = None
@@ -69,7 +73,7 @@ def in_columns(
     if columnar is None:
         return lambda rows: map(dialect.row_of, rows)
     in_order = leaf.source.output == "rejects"
-    return partial(chunks_of, leaf.layout, dialect, columnar.chunk, in_order)
+    return partial(chunks_of, leaf.layout, dialect, columnar, in_order)
 
 
 def taker(
@@ -179,7 +183,7 @@ class Columns:
     its tree, if the source has one."""
 
     leaf: FromSource
-    value: Record
+    value: Schema
     how: EventTime
     time: Tree
     key: tuple[Callable[[Any], Any], Tree] | None
@@ -200,9 +204,9 @@ class Columns:
             return None
         if not isinstance(how, EventTime) or leaf.has_clock:
             return None
-        if not layout.opened or isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
+        if isinstance(source.ordered_by, Callable):  # type: ignore[arg-type]
             return None
-        if isinstance(time, Opaque) or not isinstance(value, Record):
+        if isinstance(time, Opaque) or not (layout.opened or isinstance(value, String)):
             return None
         if source.key is not None:
             if isinstance(leaf.traced_key, Opaque):
@@ -213,36 +217,63 @@ class Columns:
         others = tuple((at, schema) for at, schema in schemas if not isinstance(schema, _WHOLE))
         return cls(leaf, value, how, time, key, layout.places, whole, others, verifier)
 
-    def chunk(self, table: Table) -> Chunk | None:
-        """The chunk of columns. None if a row of them might be rejected."""
-        value = self.value
-        if any(table.misfits(at) is not None for at in range(len(self.leaf.layout.columns))):
+    def chunk(self, table: Table, known: KeyColumns | None = None) -> Chunk | None:
+        """The chunk of columns. None if a row of them might be rejected. ``known``: the event times, if they are known."""
+        try:
+            return self.chunk_of_all(table, known)
+        except Undefined:
             return None
-        in_file = table if isinstance(table, RowGroup | RowGroups) else None
-        for at in self.whole:
-            if not (in_file is not None and in_file.is_whole(at)) and table.column(at).null_count:
-                return None
-        if any(_has_gaps(table, at, schema) for at, schema in self.others):
+
+    def chunk_of_most(self, table: ParsedRows) -> tuple[Chunk | None, Any]:
+        """The chunk of the rows for which the functions for time and key have a value, and the numbers of the other rows (int64,
+        ascending; None if there are none), if these are few. No chunk if they are not known, or many."""
+        try:
+            return self.chunk_of_all(table), None
+        except Undefined as undefined:
+            error = undefined
+        count, aside, known = table.num_rows, error.rows, None
+        if aside is None or len(aside) > count * MOST_ASIDE:
+            return None, None
+        if self.key is None and (columns := values_of_others(error, count)) is not None:
+            known = take(columns, np.delete(np.arange(count), aside))
+            if isinstance(known, Column) and known.valid is not None and known.valid.all():
+                known = Column(known.kind, known.storage)
+        return self.chunk(table.without(aside), known), aside
+
+    def chunk_of_all(self, table: Table, known: KeyColumns | None = None) -> Chunk | None:
+        """The chunk of columns. None if one lacks a value, or has one that does not fit. Raises :class:`Undefined`."""
+        if not self.fits(table):
             return None
 
         def load(path: tuple[str | int, ...]) -> Any:
-            if path[0] == "key":
-                return inside(keys(), path[1:])
-            if len(path) > 1:
-                return inside(table.column(self.numbers[str(path[1])]), path[2:])
-            columns = [table.column(self.numbers[name]) for name, _ in value.fields]
-            return pa.StructArray.from_arrays(columns, names=[name for name, _ in value.fields])
+            return inside(keys(), path[1:]) if path[0] == "key" else self.loaded(table, path)
 
         inputs = read_by(load)
-        try:
-            stamps, ordered, unit = self.stamps(table, inputs)
-            columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
-            keys = self.keys(table, columns)
-        except Undefined:
-            return None
+        stamps, ordered, unit = self.stamps(table, inputs, known)
+        columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
+        keys = self.keys(table, columns)
         chunk = Chunk(stamps, load, ordered, unit)
         chunk.keys = columns
         return chunk
+
+    def fits(self, table: Table) -> bool:
+        """Whether each column has a value of its type in each row."""
+        if any(table.misfits(at) is not None for at in range(len(self.leaf.layout.columns))):
+            return False
+        in_file = table if isinstance(table, RowGroup | RowGroups) else None
+        for at in self.whole:
+            if not (in_file is not None and in_file.is_whole(at)) and table.column(at).null_count:
+                return False
+        return not any(_has_gaps(table, at, schema) for at, schema in self.others)
+
+    def loaded(self, table: Table, path: tuple[str | int, ...]) -> Any:
+        """The Arrow array of a part of the values."""
+        if len(path) > 1:
+            return inside(table.column(self.numbers[str(path[1])]), path[2:])
+        if not isinstance(self.value, Record):
+            return table.column(int(self.leaf.layout.keyed))
+        columns = [table.column(self.numbers[name]) for name, _ in self.value.fields]
+        return pa.StructArray.from_arrays(columns, names=[name for name, _ in self.value.fields])
 
     def keys(self, table: Table, columns: KeyColumns | None) -> Callable[[], Any]:
         """The Arrow array of the keys, which were computed as ``columns``. Raises :class:`Undefined` if one of them might not be
@@ -266,14 +297,14 @@ class Columns:
             self.verifier.key(self.leaf, function, tree, inputs, columns, count)
         return columns
 
-    def stamps(self, table: Table, inputs: Inputs) -> tuple[Any, bool, int]:
+    def stamps(self, table: Table, inputs: Inputs, known: KeyColumns | None) -> tuple[Any, bool, int]:
         """The event times in their own unit (int64), whether they are in order, and how many microseconds the unit has. Raises
         :class:`Undefined` if one of them is out of bounds, or is not a time."""
-        column = return_values(self.time, inputs, table.num_rows)
+        column = return_values(self.time, inputs, table.num_rows) if known is None else known
         if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)
         if self.verifier is not None:
-            self.verifier.function(self.leaf, "time", self.how.time, self.time, inputs, column, table.num_rows)
+            self.verifier.function(self.leaf, "time", self.instant, self.time, inputs, column, table.num_rows)
         factor = MICROS[self.how.unit]
         values = column.values
         match column.kind:
@@ -297,6 +328,11 @@ class Columns:
                 return micros, ordered, 1
             case _:
                 raise Undefined(0)
+
+    def instant(self, value: Any) -> Any:
+        """The event time of a value, in UTC if it is a time."""
+        time = self.how.time(value)
+        return time.astimezone(dt.UTC) if isinstance(time, dt.datetime) and time.tzinfo is not None else time
 
     def need_blocks(self, values: Any, ordered: bool, factor: int = 1) -> None:
         """Raises :class:`Undefined` if a time has no block, so that its row is a reject. ``factor``: microseconds in a unit."""

@@ -13,6 +13,7 @@ from itertools import compress
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.columns.arrow import array
@@ -82,6 +83,23 @@ class ParsedRows:
         """The rows of a column with values that do not fit; they are null in the array."""
         return self.unfit.get(at)
 
+    def without(self, rows: Any) -> ParsedRows:
+        """All rows but these. No value of a column is a misfit."""
+        keep = np.ones(self.num_rows, np.bool_)
+        keep[rows] = False
+        mask = pa.array(keep)
+        return ParsedRows(tuple(column.filter(mask) for column in self.columns), self.num_rows - len(rows))
+
+
+class MadeOfColumns(Protocol):
+    """Makes chunks of columns."""
+
+    def chunk(self, table: ParsedRows, /) -> Chunk | None:
+        """The chunk of all rows; None if one of them might be rejected."""
+
+    def chunk_of_most(self, table: ParsedRows, /) -> tuple[Chunk | None, Any]:
+        """The chunk of all rows but some that might be, and the numbers of these (int64, ascending; None if there are none)."""
+
 
 @attrs.frozen
 class Fit:
@@ -131,52 +149,65 @@ class Dialect(Generic[R]):
 
 
 def chunks_of(
-    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
-    """Rows of a split, in order, except that rejects come first. ``chunk``: makes one of columns if possible.
+    """Rows of a split, in order, except that rejects come first. ``made``: makes chunks of columns where it can.
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
     if dialect.block is None or len(rows) < FEWEST:
-        return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
+        return _chunks_by_cell(layout, dialect, made, in_order, rows)
     sure, others = dialect.block.sure(rows)
     if not others:
-        return _chunks_at_once(layout, dialect, chunk, in_order, rows)
+        return _chunks_at_once(layout, dialect, made, in_order, rows)
     aside = list(map(dialect.row_of, others))
     if in_order or any(one.row.kind != "reject" for one in aside):
-        return _chunks_by_cell(layout, dialect, chunk, in_order, rows)
-    return chained(aside, _chunks_at_once(layout, dialect, chunk, in_order, sure))
+        return _chunks_by_cell(layout, dialect, made, in_order, rows)
+    return chained(aside, _chunks_at_once(layout, dialect, made, in_order, sure))
 
 
 def _chunks_at_once(
-    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
     """:func:`chunks_of` for rows that may be read at once; where that fails, in pieces."""
     columns = dialect.block.columns(rows) if rows and dialect.block is not None else None
-    parsed = None if columns is None else chunk(ParsedRows(columns, len(rows)))
-    if parsed is not None:
-        yield parsed
+    found = None if columns is None else _chunk_and_rejects(ParsedRows(columns, len(rows)), dialect, made, in_order, rows)
+    if found is not None:
+        yield from found
         return
     if len(rows) < FEWEST:
-        yield from _chunks_by_cell(layout, dialect, chunk, in_order, rows)
+        yield from _chunks_by_cell(layout, dialect, made, in_order, rows)
         return
     size = -(-len(rows) // PIECES)
     for at in range(0, len(rows), size):
-        yield from _chunks_at_once(layout, dialect, chunk, in_order, rows[at : at + size])
+        yield from _chunks_at_once(layout, dialect, made, in_order, rows[at : at + size])
 
 
 def _chunks_by_cell(
-    layout: Layout, dialect: Dialect[R], chunk: Callable[[ParsedRows], Chunk | None], in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
     """:func:`chunks_of`, with the cells of each row as Python objects."""
     fitted = FittedRows.of(dialect, rows)
     columns = fitted.columns(layout) if fitted.places and not (in_order and fitted.aside) else None
-    result = None if columns is None else chunk(ParsedRows(columns, len(fitted.places)))
-    if result is not None:
+    fitting = [rows[at] for at in fitted.places] if columns is not None and fitted.aside else rows
+    parsed = None if columns is None else ParsedRows(columns, len(fitted.places))
+    found = None if parsed is None else _chunk_and_rejects(parsed, dialect, made, in_order, fitting)
+    if found is not None:
         yield from fitted.aside
-        yield result
+        yield from found
     elif fitted.places:
         yield from map(dialect.row_of, rows)
     else:
         yield from fitted.aside
+
+
+def _chunk_and_rejects(
+    parsed: ParsedRows, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
+) -> Sequence[TakenRow | Chunk] | None:
+    """The chunk of columns that were parsed of rows, behind the rejects among them, if these are few. None where it cannot be."""
+    chunk, aside = (made.chunk(parsed), None) if in_order else made.chunk_of_most(parsed)
+    if chunk is None or aside is None:
+        return None if chunk is None else [chunk]
+    rejects = [dialect.row_of(rows[at]) for at in aside.tolist()]
+    return [*rejects, chunk] if all(one.row.kind == "reject" for one in rejects) else None
 
 
 @attrs.frozen

@@ -401,7 +401,7 @@ class _Planner:
 def function_in(function: Callable[[Any], Any], value: Schema) -> Tree | Opaque:
     """A function of a source's values, as expressions where it can be said."""
     try:
-        return trace_function(function, value)
+        return trace_function(function, value, instants=True)
     except Untraceable as why:
         return Opaque(why.what)
 

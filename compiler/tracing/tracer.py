@@ -61,15 +61,23 @@ _STAND_INS = tuple(
 
 
 def trace(
-    function: Callable[..., Any], arguments: Sequence[Shape], *, emits: Emits, limit: int = 64, fields: bool = False
+    function: Callable[..., Any],
+    arguments: Sequence[Shape],
+    *,
+    emits: Emits,
+    limit: int = 64,
+    fields: bool = False,
+    instants: bool = False,
 ) -> Tree:
     """The tree of a function of these arguments.
 
     ``emits``: adds a last argument ``emit``, which takes a key and a value, or a value only; None: no such argument.
     With ``"pairs"`` the result of the function does not count. ``limit``: the largest number of paths. ``fields``: optional
-    records are None or have their fields in the tree; otherwise they may be inputs as a whole. Raises :class:`Untraceable`.
+    records are None or have their fields in the tree; otherwise they may be inputs as a whole. ``instants``: of a time that it
+    returns, only the instant counts, in whatever zone. Raises :class:`Untraceable`.
     """
-    return _Explorer(function, tuple(arguments), emits, limit, fields).tree()
+    tracer = Tracer(limit, fields=fields, instants=instants)
+    return _Explorer(function, tuple(arguments), emits, tracer).tree()
 
 
 def trace_method(
@@ -91,12 +99,15 @@ def trace_lift(
     return trace(op.lift, (Given("key", key), Given("value", value)), emits=None, limit=limit)
 
 
-def trace_function(function: Callable[[Any], Any], schema: Schema, *, limit: int = 64) -> Tree:
-    """The tree of a function of one value, as of ``every(time=...)`` and ``key=``; input ``value``.
+def trace_function(
+    function: Callable[[Any], Any], schema: Schema, *, limit: int = 64, instants: bool = False
+) -> Tree:
+    """The tree of a function of one value, as of ``every(time=...)`` and ``key=``; input ``value``. ``instants``: of a time that
+    it returns, only the instant counts.
 
     Raises :class:`Untraceable`.
     """
-    return trace(function, (Given("value", schema),), emits=None, limit=limit)
+    return trace(function, (Given("value", schema),), emits=None, limit=limit, instants=instants)
 
 
 @final
@@ -104,10 +115,9 @@ class _Explorer:
     """Runs a function once for each way through it: depth first, the outcome True before False."""
 
     def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, limit: int, fields: bool
+        self, function: Callable[..., Any], arguments: tuple[Shape, ...], emits: Emits, tracer: Tracer
     ) -> None:
-        self.function, self.arguments, self.emits, self.limit = function, arguments, emits, limit
-        self.tracer = Tracer(limit, fields=fields)
+        self.function, self.arguments, self.emits, self.tracer = function, arguments, emits, tracer
         self.first_exception: tuple[str, tuple[Called, ...]] | None = None
         self.returned = False
 

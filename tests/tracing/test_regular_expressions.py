@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +16,13 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.dictionaries import arrow_inputs
 from tests.programs import inputs_of
+from tests.source_modules import modules
 from tests.strategies import some
-from tracetypes.compiler.columns import evaluation, regular_expressions
+from tracetypes.compiler.columns import evaluation, match_groups, regular_expressions
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.conversion import values_of
-from tracetypes.compiler.columns.regular_expressions import pattern_of_arrow
+from tracetypes.compiler.columns.match_groups import group_of_matches
+from tracetypes.compiler.columns.regular_expressions import groups_of_arrow, pattern_of_arrow
 from tracetypes.compiler.tracing.expr import run
 from tracetypes.compiler.tracing.kinds import STRING
 from tracetypes.compiler.tracing.operations.regular_expressions import METHODS
@@ -150,6 +153,72 @@ def test_a_wrong_class_is_caught(broken: tuple[str, Any], pattern: str, monkeypa
     pattern_of_arrow.cache_clear()
 
 
+def other_groups(pattern: str, flags: int, texts: Sequence[str]) -> bool | None:
+    """Whether Arrow finds other groups; None if it has no pattern for any."""
+    found = False
+    for method in METHODS:
+        for some_texts in (texts, [text for text in texts if text.isascii()]):
+            ascii_only = all(map(str.isascii, some_texts))
+            written = groups_of_arrow(method, pattern, flags, ascii_only=ascii_only)
+            for at in written.groups if written else ():
+                found = True
+                matches = list(map(getattr(re.compile(pattern, flags), method), some_texts))
+                made = group_of_matches(array(STRING, some_texts), method, pattern, flags, at, ascii_only=ascii_only)
+                assert made is not None
+                values, undefined = made
+                missing = [False] * len(matches) if undefined is None else undefined.tolist()
+                if missing != [match is None for match in matches]:
+                    return True
+                if values.to_pylist() != ["" if match is None else match.group(at) for match in matches]:
+                    return True
+    return False if found else None
+
+
+@settings(max_examples=some(400), deadline=None)
+@given(patterns(), FLAGS, st.lists(st.text("ab1 -\näKks.", max_size=6), max_size=6))
+def test_arrow_finds_the_groups_that_python_finds(pattern: str, flags: int, more: list[str]) -> None:
+    assume(compiles(pattern, flags))
+    assert not other_groups(pattern, flags, [*TEXTS, *more])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(\w+)=(\d*)", r"((?:[^a]|a.)*?)b", r"^(\S+) (?:x|y)?(.*)$", r"(a+)(a*)", r"(a+?)(a*)", r"(?:a|ab)(c|bcd)", "(a|b)*(b?)"],
+)
+@pytest.mark.parametrize("flags", [0, re.ASCII])
+def test_arrow_has_the_usual_groups(pattern: str, flags: int) -> None:
+    assert other_groups(pattern, flags, [*TEXTS, "aaa", "xabcd", "abb", "k=1", "k=\n", "a b\n", "a xb"]) is False
+
+
+@pytest.mark.parametrize(
+    ("line", "broken", "pattern"),
+    [
+        ('"?" if op == "MIN_REPEAT" and self.same_parts', '"?" if False', "(a+?)(a*)"),
+        ("self.has_end = True", "self.has_end = False", "a$"),
+        ("self.need(not self.same_parts or inner.getwidth()[0] > 0)", "pass", "((?:a*|b)*)"),
+        ("self.gives_names, False", "self.gives_names, True", "(a)|b"),
+    ],
+)
+def test_a_wrong_group_is_caught(line: str, broken: str, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = inspect.getsource(regular_expressions)
+    assert source.count(line) == 1
+    with modules(twin=source.replace(line, broken)) as made:
+        monkeypatch.setattr(match_groups, "groups_of_arrow", made["twin"].groups_of_arrow)
+        monkeypatch.setitem(globals(), "groups_of_arrow", made["twin"].groups_of_arrow)
+        assert other_groups(pattern, 0, TEXTS)
+
+
+def test_groups_go_with_their_texts() -> None:
+    """What was found for some texts is kept as long as they are, and found once."""
+    texts = array(STRING, ["a1", "b2"])
+    first = group_of_matches(texts, "match", "([a-z])([0-9])", 0, 1, ascii_only=True)
+    second = group_of_matches(texts, "match", "([a-z])([0-9])", 0, 2, ascii_only=True)
+    assert [one[0].to_pylist() for one in (first, second) if one] == [["a", "b"], ["1", "2"]]
+    assert match_groups._LASTS.last is not None
+    del texts
+    assert match_groups._LASTS.last is None
+
+
 # ----------------------------------------------------------------------------------------------- traced
 
 
@@ -164,6 +233,7 @@ PROGRAMS: Sequence[Callable[[str], Any]] = (
     lambda v: m.span() if (m := re.search("b", v)) is not None else (-1, -1),
     lambda v: (m.start(1), m.end(1)) if (m := KEY.search(v)) else (0, 0),
     lambda v: "".join(str(one) for one in m.groups()) if (m := KEY.search(v)) else "",
+    lambda v: m.groups() if (m := re.match(r"(.)(.*)", v)) else None,
     lambda v: re.sub(r"[a-c]", "-", v),
     lambda v: re.sub(r"(\d)", r"<\1>", v, count=1),
     lambda v: len(WORDS.findall(v)),

@@ -35,6 +35,7 @@ __all__ = [
     "FROM_TIMESTAMP",
     "FUNCTIONS",
     "INT_OF",
+    "IN_UTC",
     "LSHIFT",
     "ORD",
     "PARTITIONS",
@@ -49,8 +50,10 @@ __all__ = [
     "SQRT",
     "STEP",
     "STR",
+    "TIMES_OF_TEXT",
     "TIME_REPLACE",
     "Split",
+    "TimesOfText",
 ]
 
 
@@ -188,6 +191,45 @@ FROM_TIMESTAMP: Final = _of(
     "datetime.fromtimestamp", lambda seconds: dt.datetime.fromtimestamp(seconds, dt.UTC), [None], _T
 )
 
+IN_UTC: Final = _of("datetime.in_utc", lambda time: time, [_T], _T, total=True)
+"""A time in UTC, of one that is known to be an instant only."""
+
+
+def _instant(time: dt.datetime) -> dt.datetime:
+    if time.tzinfo is None:
+        raise ValueError("no instant: a datetime without a time zone")
+    return time.astimezone(dt.UTC)
+
+
+@final
+@attrs.frozen(eq=False)
+class TimesOfText:
+    """What is asked of a time that a text names, in whatever zone.
+
+    ``instant``: which instant it is. ``only_utc``: the time itself; it has no value where the zone is another one than UTC.
+    ``in_utc``: with ``replace(tzinfo=UTC)``.
+    """
+
+    instant: Operation
+    only_utc: Operation
+    in_utc: Operation
+
+
+def _times_of_text(name: str, takes: Sequence[Kind], **more: Any) -> TimesOfText:
+    parse = getattr(dt.datetime, name)
+    return TimesOfText(
+        _of(f"datetime.{name}_instant", lambda *how: _instant(parse(*how)), takes, _T, **more),
+        _time(f"datetime.{name}", takes, _T, **more),
+        _of(f"datetime.{name}_in_utc", lambda *how: parse(*how).replace(tzinfo=dt.UTC), takes, _T, **more),
+    )
+
+
+TIMES_OF_TEXT: Final[Mapping[str, TimesOfText]] = {
+    "fromisoformat": _times_of_text("fromisoformat", [_S]),
+    "strptime": _times_of_text("strptime", [_S, _S], fixed=(1,)),
+}
+"""By the name of the method of ``datetime``."""
+
 _TIMES: Final = (
     _time("datetime.isoformat", [_T, _S, _S], _S, least=1),
     _time("datetime.strftime", [_T, _S], _S, fixed=(1,)),
@@ -195,9 +237,9 @@ _TIMES: Final = (
     _time("date.isoformat", [_D], _S, total=True),
     _time("date.strftime", [_D, _S], _S, fixed=(1,)),
     _time("date.toordinal", [_D], _I, total=True),
-    _time("datetime.fromisoformat", [_S], _T),
     _time("date.fromisoformat", [_S], _D),
-    *(TIME_REPLACE, FROM_TIMESTAMP),
+    *(TIME_REPLACE, FROM_TIMESTAMP, IN_UTC),
+    *(op for one in TIMES_OF_TEXT.values() for op in (one.instant, one.only_utc, one.in_utc)),
 )
 
 _PARTS: Final = [one for split in SPLITS.values() for one in (split.part, split.length, split.has)]

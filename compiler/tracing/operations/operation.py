@@ -27,7 +27,14 @@ _KNOWN: Final[dict[str, Operation]] = {}
 
 
 class Undefined(Exception):
-    """The expression has no value for these inputs: Python would raise, or a number would leave its type."""
+    """The expression has no value for these inputs: Python would raise, or a number would leave its type.
+
+    ``rows``: where a tree was evaluated over columns, the numbers of all rows without a value (numpy, int64, ascending).
+    ``reached``: what there is of the others, by leaf.
+    """
+
+    rows: Any = None
+    reached: Any = ()
 
 
 @final

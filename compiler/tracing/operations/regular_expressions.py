@@ -7,8 +7,9 @@ the pattern and its flags.
 from __future__ import annotations
 
 import functools
+import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tracetypes.compiler.tracing.kinds import BOOLEAN as _B
@@ -18,7 +19,7 @@ from tracetypes.compiler.tracing.kinds import Kind
 from tracetypes.compiler.tracing.operations.functions import Split
 from tracetypes.compiler.tracing.operations.operation import Operation, Signature
 
-__all__ = ["END", "GROUP", "HAS_GROUP", "LISTS", "METHODS", "REGULAR_EXPRESSIONS", "START", "SUB", "TEST"]
+__all__ = ["END", "GROUP", "HAS_GROUP", "LISTS", "METHODS", "REGULAR_EXPRESSIONS", "START", "SUB", "TEST", "groups_of_all"]
 
 METHODS: Final = ("search", "match", "fullmatch")
 
@@ -54,6 +55,30 @@ HAS_GROUP: Final = _of("re.has_group", lambda *how: _group(*how) is not None, (*
 """Whether there is a match in which the group takes part."""
 
 GROUP: Final = _of("re.group", _group, (*_MATCH, _I), _S, (1, 2, 3, 4), _NO_MATCH)
+
+
+@functools.lru_cache(1024)
+def groups_of_all(pattern: str, flags: int) -> frozenset[int]:
+    """The groups that take part in each match: those that stand in no alternative and in nothing that may be left out."""
+    try:
+        parser: Any = importlib.import_module("re._parser")
+        return frozenset({0, *_always(list(parser.parse(pattern, flags)))})
+    except (AttributeError, ImportError, RecursionError):
+        return frozenset({0})
+
+
+def _always(items: Sequence[tuple[Any, Any]]) -> Iterator[int]:
+    for op, value in items:
+        match str(op):
+            case "SUBPATTERN":
+                if value[0] is not None:
+                    yield value[0]
+                yield from _always(list(value[3]))
+            case "MAX_REPEAT" | "MIN_REPEAT" if value[0] > 0:
+                yield from _always(list(value[2]))
+            case _:
+                pass
+
 
 START: Final = _of(
     "re.start", lambda text, *how: _method(*how[:3])(text).start(how[3]), (*_MATCH, _I), _I, (1, 2, 3, 4), _NO_MATCH

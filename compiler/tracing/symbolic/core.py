@@ -143,7 +143,9 @@ class Core(Expressions):
         if value is None:
             return self.intern(Const(None, None))
         if isa(value, TracedSymbol):
-            return expr_of(value)
+            expr = expr_of(value)
+            # What is emitted becomes a time in UTC. What a method returns, such as a state, stays what it is.
+            return expr if what == "emits" or self.instants else self.only_utc(expr)
         kind = self.kind(value)
         if kind is not None:
             if kind == INTEGER and not INT_MIN <= value <= INT_MAX:

@@ -14,9 +14,9 @@ from tracetypes.blame import Called
 from tracetypes.compiler.tracing.cache_keys import scalar_key
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
 from tracetypes.compiler.tracing.kinds import FLOAT, INTEGER, STRING, TIMESTAMP
-from tracetypes.compiler.tracing.operations.functions import FORMAT_FIELDS, FUNCTIONS, PERCENT, REPR
+from tracetypes.compiler.tracing.operations.functions import FORMAT_FIELDS, FUNCTIONS, IN_UTC, PERCENT, REPR
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
-from tracetypes.compiler.tracing.symbolic.known import CLASSES, KINDS, NUMBERS, WIDEST
+from tracetypes.compiler.tracing.symbolic.known import CLASSES, KINDS, NUMBERS, WIDEST, ZONES
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
     Observer,
@@ -36,7 +36,7 @@ from tracetypes.records import (
     INT_MIN,
 )
 
-__all__ = ["Expressions"]
+__all__ = ["Expressions", "has_zone_of_row"]
 
 _FOLDS: Final = (PERCENT, FORMAT_FIELDS)
 _MOST_NODES: Final = 20_000
@@ -46,9 +46,10 @@ _MOST_DEPTH: Final = 150
 class Expressions(Observer):
     """What a trace knows, and the expressions that it makes."""
 
-    def __init__(self, limit: int, *, fields: bool) -> None:
-        """``fields``: what is emitted or returned has the fields of optional records."""
-        self.limit, self.fields = limit, fields
+    def __init__(self, limit: int, *, fields: bool, instants: bool) -> None:
+        """``fields``: what is emitted or returned has the fields of optional records. ``instants``: of a time that is returned,
+        only the instant counts."""
+        self.limit, self.fields, self.instants = limit, fields, instants
         self.run: TracePath | None = None
         self.interned: dict[Any, Expr] = {}
         self.depths: dict[int, int] = {}
@@ -147,7 +148,7 @@ class Expressions(Observer):
                 if isa(arg, Proxy):
                     return None
                 self.bounded(op, arg, TIMESTAMP in map(self.kind, args))
-            exprs.append(self.expr(arg))
+            exprs.append(self.expr(arg) if op is IN_UTC else self.only_utc(self.expr(arg)))
         return self.make(op, gives, *exprs, partial=not op.is_total)
 
     def bounded(self, op: Operation, constant: Any, times: bool) -> None:
@@ -192,6 +193,33 @@ class Expressions(Observer):
         if value.tzinfo is not dt.UTC or value.fold:
             self.refuse(f"{what} a datetime of a zone other than UTC")
 
+    def only_utc(self, expr: Expr) -> Expr:
+        """The same, where more than the instant of a time counts: a time of a row in another zone than UTC has no value."""
+        if not isinstance(expr, Call) or not has_zone_of_row(expr):
+            return expr
+        op = expr.op
+        if (times := ZONES.get(op)) is not None:
+            if _has_no_zone(expr):
+                self.refuse("uses a datetime without a time zone")
+            op = times.only_utc
+            self.now.partial.pop(id(expr), None)  # where this has no value, the new one has none
+        args = map(self.only_utc, expr.args)
+        return expr_of(self.make(op, TIMESTAMP, *args, table=expr.table, path=expr.path, partial=not op.is_total))
+
+    def in_utc(self, time: Any) -> Any:
+        """``time.replace(tzinfo=UTC)``."""
+        expr = expr_of(time)
+        if isinstance(expr, Call) and (times := ZONES.get(expr.op)) is not None:
+            self.now.partial.pop(id(expr), None)
+            return self.make(times.in_utc, TIMESTAMP, *expr.args, partial=True)
+        return TracedSymbol(self, self.only_utc(expr))
+
+    def clock(self, time: Any) -> Expr:
+        """A time of which only the fields are read, such as its hour."""
+        expr = expr_of(time)
+        no_zone = isinstance(expr, Call) and expr.op in ZONES and _has_no_zone(expr)
+        return expr_of(self.in_utc(time)) if no_zone else self.only_utc(expr)
+
     def instant(self, value: Any) -> Expr:
         """A time of which only the instant counts, as for an order or a difference."""
         if not isa(value, Proxy) and isinstance(value.tzinfo, dt.timezone):
@@ -226,3 +254,16 @@ class Expressions(Observer):
     @abstractmethod
     def as_number(self, value: Any, kind: Kind) -> Any:
         """A number as Python converts it before arithmetic with one of ``kind``."""
+
+
+def has_zone_of_row(expr: Expr) -> bool:
+    """Whether it is a time in a zone that may be another one in each row."""
+    if not isinstance(expr, Call) or expr.kind != TIMESTAMP or expr.op is IN_UTC:
+        return False
+    return expr.op in ZONES or any(map(has_zone_of_row, expr.args))
+
+
+def _has_no_zone(call: Call) -> bool:
+    """Whether the times of a call of ``strptime`` never have a zone."""
+    form = call.args[-1]
+    return len(call.args) > 1 and isinstance(form, Const) and not re.search("%:?z", form.value.replace("%%", ""))

@@ -17,7 +17,14 @@ from tracetypes.algebra import ExactSum, chosen, greatest, least
 from tracetypes.compiler.tracing.expr import Call, Exact, Expr, Kind
 from tracetypes.compiler.tracing.kinds import BOOLEAN, FLOAT, INTEGER
 from tracetypes.compiler.tracing.operations import basic
-from tracetypes.compiler.tracing.operations.functions import FUNCTIONS, LSHIFT, ORD, RSHIFT
+from tracetypes.compiler.tracing.operations.functions import (
+    FUNCTIONS,
+    LSHIFT,
+    ORD,
+    RSHIFT,
+    TIMES_OF_TEXT,
+    TimesOfText,
+)
 from tracetypes.compiler.tracing.operations.operation import Operation
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.record_classes import constructor_code, fields_of, is_generated, other_data
@@ -52,6 +59,7 @@ __all__ = [
     "TIME_FIELDS",
     "UNARY",
     "WIDEST",
+    "ZONES",
     "at_path",
     "fields_or_none",
     "is_total",
@@ -258,10 +266,13 @@ OPERATOR_FUNCTIONS: Final[Mapping[Any, tuple[int, str, tuple[str, ...]]]] = {
 APPLIED: Final[Mapping[Any, Operation]] = {
     **{getattr(math, name[5:]): one for name, one in FUNCTIONS.items() if name.startswith("math.")},
     ord: ORD,
-    dt.datetime.fromisoformat: FUNCTIONS["datetime.fromisoformat"],
+    **{getattr(dt.datetime, name): one.instant for name, one in TIMES_OF_TEXT.items()},
     dt.date.fromisoformat: FUNCTIONS["date.fromisoformat"],
 }
 """Functions that are applied value by value, and the operation of each."""
+
+ZONES: Final[Mapping[Operation, TimesOfText]] = {one.instant: one for one in TIMES_OF_TEXT.values()}
+"""Operations that give a time in a zone that only the row knows."""
 
 WIDEST: Final = 1000
 """How long a constant may say that text shall be."""

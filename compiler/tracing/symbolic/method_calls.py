@@ -11,6 +11,7 @@ from tracetypes.compiler.tracing.expr import Exact
 from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, EXACT, FLOAT, INTEGER, STRING
 from tracetypes.compiler.tracing.operations import basic, functions
 from tracetypes.compiler.tracing.symbolic.builtin_calls import BuiltinCalls
+from tracetypes.compiler.tracing.symbolic.expressions import has_zone_of_row
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TEXT_METHODS, TEXT_TESTS, TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -45,14 +46,14 @@ class MethodCalls(BuiltinCalls):
                 if (result := self.replaced(owner, keywords)) is not None:
                     return result
             case Timestamp() if name == "date" and plain:
-                return self.make(basic.DATE_OF, DATE, owner._expr)
+                return self.make(basic.DATE_OF, DATE, self.clock(owner))
             case Timestamp() | Date() if name in ("weekday", "isoweekday") and plain:
-                result = self.make(basic.WEEKDAY, INTEGER, owner._expr)
+                result = self.make(basic.WEEKDAY, INTEGER, self.clock(owner))
                 return result if name == "weekday" else self.binary("Add", result, 1)
             case Timestamp() if name == "timestamp" and plain:
                 return self.binary("Div", self.micros(owner), 1_000_000)
             case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
-                return owner
+                return self.applied(functions.IN_UTC, owner) if has_zone_of_row(owner._expr) else owner
             case Exact() if name == "value" and plain:
                 return self.make(basic.EXACT_VALUE, FLOAT, owner._expr)
             case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
@@ -73,6 +74,8 @@ class MethodCalls(BuiltinCalls):
 
     def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
         """``time.replace(hour=0)`` and the like."""
+        if fields == {"tzinfo": dt.UTC}:
+            return self.in_utc(time)
         if not fields or any(name not in TIME_FIELDS or self.kind(fields[name]) != INTEGER for name in fields):
             return None
         limits = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000, "day": 28}

@@ -90,7 +90,9 @@ class RegularExpressions(Loops):
     def group(self, match: TracedMatch, group: Any) -> Any:
         """``match.group(group)``: None if it takes no part in the match."""
         number = self.group_number(match, group)
-        if number and not self.truth(self.applied(regular.HAS_GROUP, match._text, *match._how, number)):
+        _, *pattern = match._how
+        may_lack = number not in regular.groups_of_all(*pattern)
+        if may_lack and not self.truth(self.applied(regular.HAS_GROUP, match._text, *match._how, number)):
             return None
         return self.of_match(regular.GROUP, match, number)
 
