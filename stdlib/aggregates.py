@@ -4,8 +4,8 @@ An :class:`Aggregate` is plain Python over tuples and records of numbers. If its
 combines columns instead of objects, before the exchange and after it.
 
 Each aggregate has a function of a lower-case name. ``of`` takes from a value what is aggregated; the default is the
-value itself. ``to`` is the type of this, which is needed if it is the type of the result and ``of`` has no return
-annotation. All aggregates are lawful bit for bit, in any order of combination, except
+value itself. ``to`` is the type of this, which is needed where it follows neither from a return annotation of ``of`` nor from
+its code and the stream. All aggregates are lawful bit for bit, in any order of combination, except
 :func:`~tracetypes.stdlib.fast_sum`, which says so.
 """
 
@@ -19,6 +19,7 @@ import attrs
 
 from tracetypes.choices import Choice
 from tracetypes.errors import UsageError
+from tracetypes.open_types import TypeUnknown
 from tracetypes.records import show
 from tracetypes.self_description import SelfDescribing
 from tracetypes.stdlib.annotations import returned
@@ -127,9 +128,12 @@ def aggregate_of(caller: str, part: object) -> Aggregate[Any, Any, Any]:
     return part
 
 
-def type_of(caller: str, of: Any, to: Any) -> Any:
-    if of is None and to is None:
-        raise UsageError(
+def type_of(caller: str, of: Any, to: Any, value: Any = None) -> Any:
+    """The type of what is aggregated of values of a type. None: the type of the values is not known."""
+    if of is not None:
+        return returned(of, to, caller, arguments=(value,))
+    if to is None and value is None:
+        raise TypeUnknown(
             "TT120", f"{caller} does not know the type of the values", fix=f"pass it: {caller}(to=int), for example"
         )
-    return to if of is None else returned(of, to, caller)
+    return value if to is None else to

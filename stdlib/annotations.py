@@ -1,8 +1,7 @@
-"""The return types of functions, for operators whose output type does not follow from the stream.
+"""The return types of functions, for operators whose output type does not follow from the stream alone.
 
-Types are declared, never inferred from data. A class returns its instances; a function returns the type of its return
-annotation; for anything else (a lambda, a builtin) the author declares the type with ``to=``. A lambda that gets results of
-aggregates needs no ``to=`` where its type follows from theirs.
+Types are never inferred from data. A class returns its instances; a function returns the type of its return annotation. What a
+lambda returns follows from its code and the types of its arguments. For anything else the author declares the type with ``to=``.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from tracetypes.errors import UsageError
+from tracetypes.open_types import INFERENCE, TypeUnknown
 from tracetypes.records import show
 from tracetypes.schemas import show_type
 from tracetypes.stdlib.lambda_types import type_of_lambda
@@ -31,10 +31,10 @@ def function_or_none(caller: str, of: Any) -> Any:
 
 def returned(function: object, to: object, caller: str, *, arguments: Sequence[Any] | None = None) -> Any:
     """The type that ``function`` returns: ``to``, or the return annotation if ``to`` is None. ``arguments``: the types of
-    its arguments, if they are known; what a lambda returns follows from them and its code.
+    its arguments, None for each that is not known; what a lambda returns follows from them and its code.
 
-    Messages name ``caller``. Raises :class:`UsageError` ``TT120`` if there is neither ``to`` nor an annotation that can
-    be resolved.
+    Messages name ``caller``. Raises :class:`UsageError` ``TT120`` if an annotation cannot be resolved, and
+    :class:`TypeUnknown` if there is neither ``to`` nor an annotation, and the type does not follow from the arguments.
     """
     if not callable(function):
         raise UsageError("TT121", f"{caller} was given {show(function)}, which is no function", fix="pass a function")
@@ -59,10 +59,14 @@ def returned(function: object, to: object, caller: str, *, arguments: Sequence[A
         ) from error
     except TypeError:  # a builtin: it has no annotations
         hints = {}
-    if "return" not in hints and arguments is not None and (found := type_of_lambda(function, arguments)) is not None:
-        return found
+    if "return" not in hints and arguments is not None:
+        found = type_of_lambda(function, arguments)
+        if found is None and None not in arguments:
+            found = INFERENCE.returned(function, arguments)
+        if found is not None:
+            return found
     if "return" not in hints:
-        raise UsageError(
+        raise TypeUnknown(
             "TT120",
             f"{caller} does not know what {_name(function)} returns",
             fix=f"pass {caller}(..., to=<the type>), or annotate what the function returns",

@@ -27,6 +27,7 @@ from tracetypes.records import (
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.open_aggregates import settled_aggregate
 from tracetypes.stdlib.where import restrict
 
 __all__ = ["Max", "Min", "max", "min"]
@@ -119,15 +120,19 @@ def min(
 
 
 def min(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
-    """The smallest value. ``to``: a scalar type with an order (numbers, bool, str, bytes, datetime, date, literals, an
-    IntEnum or StrEnum). Among floats NaN wins over all, and -0.0 counts as 0.0. ``where``: of the values for which it is
-    true; None if there is none.
+    """The smallest value, of a scalar type with an order (numbers, bool, str, bytes, datetime, date, literals, an IntEnum or
+    StrEnum). ``to``: this type, where it does not follow from the stream. Among floats NaN wins over all, and -0.0 counts as
+    0.0. ``where``: of the values for which it is true; None if there is none.
 
     >>> evaluate(min(to=str), ["b", "a"])
     'a'
     """
-    aggregate: Any = Min(function_or_none("min", of), type_of("min", of, to))
-    return restrict("min", aggregate, where, optional=True)
+
+    def made(value: Any) -> Any:
+        aggregate: Any = Min(function_or_none("min", of), type_of("min", of, to, value))
+        return restrict("min", aggregate, where, optional=True)
+
+    return settled_aggregate("min", made)
 
 
 @overload
@@ -154,8 +159,12 @@ def max(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     >>> evaluate(max(of=abs, to=float), [-3.0, 2.0])
     3.0
     """
-    aggregate: Any = Max(function_or_none("max", of), type_of("max", of, to))
-    return restrict("max", aggregate, where, optional=True)
+
+    def made(value: Any) -> Any:
+        aggregate: Any = Max(function_or_none("max", of), type_of("max", of, to, value))
+        return restrict("max", aggregate, where, optional=True)
+
+    return settled_aggregate("max", made)
 
 
 _ORDERED: Final = (Boolean, Integer, Unsigned, Float, DecimalOf, String, Bytes, Timestamp, Date, LiteralOf)

@@ -15,6 +15,7 @@ from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.own_windows import OwnWindows
 from tracetypes.sliding import Sliding
 from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.open_aggregates import over_aggregates
 from tracetypes.stdlib.products import summary_of
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
@@ -129,6 +130,7 @@ class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
         return _held(self, Gap(micros=self.gap, time=self.time_of))
 
 
+@over_aggregates
 def session(
     aggregate: Aggregate[V, A, W], *, gap: Span, time: Callable[[V], Time], unit: TimeUnit = "s"
 ) -> OrderedOperator[V, Session[W]]:
@@ -238,6 +240,7 @@ class SlidingCountWindow(OpKeyedOrdered[K, V, R, Queue[A]]):
         return Sliding(self.aggregate, self.items, self.slide)
 
 
+@over_aggregates
 def count_window(aggregate: Aggregate[V, A, W], *, items: int, slide: int | None = None) -> OrderedOperator[V, W]:
     """After every ``slide``-th item of a key the aggregate of its last ``items`` items.
 
@@ -379,6 +382,7 @@ def time_window(
 ) -> OrderedOperator[V, Windowed[W]]: ...
 
 
+@over_aggregates
 def time_window(
     aggregate: Aggregate[V, A, Any],
     *,

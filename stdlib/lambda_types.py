@@ -10,7 +10,7 @@ import builtins
 import datetime as dt
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Optional, TypeVar, get_args, get_origin
 
 import attrs
@@ -18,7 +18,7 @@ import attrs
 from tracetypes.errors import DataError
 from tracetypes.function_source import NoSource, node_of
 from tracetypes.records import Record
-from tracetypes.schemas import schema_of
+from tracetypes.schemas import schema_of, without_column
 
 __all__ = ["type_of_lambda"]
 
@@ -46,6 +46,7 @@ _ALWAYS: Final[Mapping[object, Any]] = {
     builtins.isinstance: bool,
     builtins.any: bool,
     builtins.all: bool,
+    builtins.range: range,
 }
 """Builtins whose result has one type."""
 _TEXT_METHODS: Final[Mapping[str, Any]] = {
@@ -65,8 +66,12 @@ _TIME_METHODS: Final[Mapping[tuple[Any, str], Any]] = {
 
 
 def type_of_lambda(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """The type that a lambda returns for ``arguments`` of these types, as an annotation. None: it is not known, or the
-    function is no lambda with these parameters."""
+    """The type that a lambda, or a builtin function, returns for ``arguments`` of these types, as an annotation. None: it is not
+    known, or the function is no lambda with these parameters."""
+    if _hashable(function) and function in _ALWAYS:
+        return _ALWAYS[function]
+    if function is builtins.abs and len(arguments) == 1:
+        return _number(_plain(arguments[0]))
     if not isinstance(function, types.FunctionType) or function.__code__.co_name != "<lambda>":
         return None
     try:
@@ -125,6 +130,14 @@ class _Types:
             case ast.List(elts=elements) if elements:
                 one = _all([self.of(element) for element in elements])
                 return None if one is None else types.GenericAlias(list, (one,))
+            case ast.ListComp(elt=element, generators=generators):
+                inside = self._turns(generators)
+                one = None if inside is None else inside.of(element)
+                return None if one is None else types.GenericAlias(list, (one,))
+            case ast.GeneratorExp(elt=element, generators=generators):
+                inside = self._turns(generators)
+                one = None if inside is None else inside.of(element)
+                return None if one is None else types.GenericAlias(Iterator, (one,))
             case ast.Tuple(elts=elements) if elements:
                 several = [self.of(element) for element in elements]
                 return None if None in several else types.GenericAlias(tuple, tuple(several))
@@ -132,6 +145,35 @@ class _Types:
                 return _element(self.of(of), index)
             case _:
                 return None
+
+    def _turns(self, generators: Sequence[ast.comprehension]) -> _Types | None:
+        """The types inside of a comprehension."""
+        at = self
+        for each in generators:
+            named = at._named(each.target, _item(at.of(each.iter)))
+            if named is None:
+                return None
+            at = attrs.evolve(at, arguments={**at.arguments, **named}, known={})
+            for test in each.ifs:
+                at = at._where(test, True)
+        return at
+
+    def _named(self, target: ast.expr, annotation: Any) -> dict[str, Any] | None:
+        """The types of the names to which a value of a type is assigned."""
+        if annotation is None:
+            return None
+        if isinstance(target, ast.Name):
+            return {target.id: annotation}
+        parts = get_args(annotation)
+        if not isinstance(target, ast.Tuple) or get_origin(annotation) is not tuple or len(parts) != len(target.elts):
+            return None
+        names: dict[str, Any] = {}
+        for element, part in zip(target.elts, parts, strict=True):
+            inner = self._named(element, part)
+            if part is ... or inner is None:
+                return None
+            names |= inner
+        return names
 
     def _outer(self, node: ast.expr) -> Any:
         """The value of ``name`` or ``module.name`` outside of the lambda; ``...`` if it is none."""
@@ -156,6 +198,8 @@ class _Types:
             return left
         if left is str and isinstance(op, ast.Mod):
             return str
+        if isinstance(op, ast.Mult) and right is int and (left in (str, bytes) or get_origin(left) is list):
+            return left
         return _TIMES.get((left, type(op), right)) if _hashable(left) and _hashable(right) else None
 
     def _any(self, op: ast.boolop, values: Sequence[ast.expr]) -> Any:
@@ -283,7 +327,7 @@ def _attribute(annotation: Any, name: str) -> Any:
     except (DataError, NameError, TypeError):
         return None
     if name in hints:
-        return hints[name]
+        return without_column(hints[name])[0]
     member = getattr(annotation, name, None)
     return _declared(member.fget) if isinstance(member, property) else None
 
@@ -295,6 +339,16 @@ def _method(annotation: Any, name: str) -> Any:
         return _TIME_METHODS.get((annotation, name))
     if isinstance(annotation, type) and annotation.__module__ != "builtins":
         return _declared(getattr(annotation, name, None))
+    return None
+
+
+def _item(annotation: Any) -> Any:
+    """The type of what a value of a type is iterated over."""
+    if annotation in (str, range):
+        return str if annotation is str else int
+    args = get_args(annotation)
+    if get_origin(annotation) is list or (get_origin(annotation) is tuple and args[1:] == (...,)):
+        return args[0]
     return None
 
 

@@ -11,6 +11,7 @@ import attrs
 from tracetypes.sort_keys import Orderable
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import function_or_none, returned
+from tracetypes.stdlib.open_aggregates import settled_aggregate
 from tracetypes.stdlib.orders import order_of, place_of
 from tracetypes.stdlib.where import restrict
 from tracetypes.summaries import Listing, Summary
@@ -112,7 +113,7 @@ def collect(of: Any = None, *, to: Any = None, by: Any = None, where: Any = None
 
     The order of arrival is not a function of the values, so it is not the order of the list. Its values are in the order
     of ``by(value)``; ties, and all values without ``by``, are in their canonical order. After ``sort(by=...)`` the same
-    ``by`` gives the order of the stream. ``to``: the type of what ``of`` returns, if it has no return annotation.
+    ``by`` gives the order of the stream. ``to``: the type of what ``of`` returns, where nothing else says it.
     ``where``: of the values for which it is true. Raises :class:`UsageError` ``TT120``, ``TT121``.
 
     >>> evaluate(collect(), ["b", "a", "b"])
@@ -121,5 +122,9 @@ def collect(of: Any = None, *, to: Any = None, by: Any = None, where: Any = None
     ['c', 'bb', 'aaa']
     """
     function_or_none("collect", by)
-    result = None if of is None else returned(of, to, "collect")
-    return restrict("collect", Collect(of, by, result), where)
+
+    def made(value: Any) -> Any:
+        result = None if of is None else returned(of, to, "collect", arguments=(value,))
+        return restrict("collect", Collect(of, by, result), where)
+
+    return settled_aggregate("collect", made)

@@ -23,9 +23,10 @@ from tracetypes.records import Mismatch, Record, show
 from tracetypes.schemas import show_type
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.databases import Database, Sqlite
+from tracetypes.stdlib.open_aggregates import settled
 from tracetypes.stdlib.postgres import Postgres
 from tracetypes.stdlib.signatures import UnorderedOperator
-from tracetypes.stdlib.stateless import how_of
+from tracetypes.stdlib.stateless import how_of, joined_row
 from tracetypes.templates import Emit, OpStateless
 
 __all__ = ["Database", "LookupJoin", "Postgres", "Sqlite", "lookup_join"]
@@ -260,8 +261,8 @@ def lookup_join(
     """``U[K, V] -> U[K, W]``: the look-up join with a database, :class:`Sqlite` or :class:`Postgres`.
 
     ``by(key, value)`` returns the key of the row, or None. ``combine(value, row)`` returns the new value. Items without
-    a row are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or
-    has a return annotation. ``cache``: for how many keys each process remembers the row; the least recently used keys
+    a row are left out (``inner``), or combined with None (``left``). ``to``: ``W``, where nothing else
+    says it. ``cache``: for how many keys each process remembers the row; the least recently used keys
     go first.
 
     Raises :class:`UsageError` ``TT120``, ``TT121``. If the database cannot be asked, a row does not fit the record, or
@@ -277,7 +278,7 @@ def lookup_join(
     >>> _ = connection.executescript("CREATE TABLE meters (id INTEGER, room TEXT); INSERT INTO meters VALUES (7, 'attic')")
     >>> connection.close()
     >>> meters = Sqlite(path=path, table="meters", key="id", row=Meter)
-    >>> rooms = lookup_join(meters, by=lambda key, watts: key, combine=lambda watts, meter: meter.room, to=str)
+    >>> rooms = lookup_join(meters, by=lambda key, watts: key, combine=lambda watts, meter: meter.room)
     >>> preview(rooms, U[int, int], [(7, 20), (8, 21)])
     [[(7, 'attic')]]
     >>> folder.cleanup()
@@ -289,4 +290,9 @@ def lookup_join(
         raise UsageError("TT121", f"lookup_join was given {show(by)}, which is no function", fix="pass a function")
     if type(cache) is not int or cache < 1:
         raise UsageError("TT121", f"lookup_join was given cache={show(cache)}", fix="pass a number of keys, from 1")
-    return LookupJoin(Cached(database, cache), by, combine, how, returned(combine, to, "lookup_join"))
+
+    def made(key: Any, value: Any) -> Any:
+        row = joined_row(database.row, how)
+        return LookupJoin(Cached(database, cache), by, combine, how, returned(combine, to, "lookup_join", arguments=(value, row)))
+
+    return settled("lookup_join", made)

@@ -16,6 +16,7 @@ from tracetypes.errors import UsageError
 from tracetypes.markers import Span, Time, TimeUnit, micros_from
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
+from tracetypes.stdlib.open_aggregates import over_aggregates, settled
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
 from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
 from tracetypes.templates import EmitValue, OpKeyedOrdered
@@ -161,13 +162,17 @@ class Pairwise(OpKeyedOrdered[K, V, R, V | None]):
 def pairwise(function: Callable[[V, V], W], *, to: type[W] | None = None) -> OrderedOperator[V, W]:
     """``function(item, next item)`` for all neighbours of a key.
 
-    ``to``: the type that the function returns, if it has no return annotation. Raises :class:`UsageError` ``TT120`` if
-    there is neither. Values are not None.
+    ``to``: the type that the function returns, where nothing else says it. Raises :class:`UsageError` ``TT120``. Values are
+    not None.
 
     >>> preview(pairwise(lambda one, other: other > one, to=bool), O[str, int], [("a", 1), ("a", 3), ("a", 2)])
     [[('a', True), ('a', False)]]
     """
-    return on_ordered(Pairwise(function, returned(function, to, "pairwise")))
+
+    def made(key: Any, value: Any) -> Any:
+        return Pairwise(function, returned(function, to, "pairwise", arguments=(value, value)))
+
+    return on_ordered(settled("pairwise", made))
 
 
 @attrs.frozen
@@ -191,6 +196,7 @@ class Scan(OpKeyedOrdered[K, V, R, A]):
         return agg
 
 
+@over_aggregates
 def scan(aggregate: Aggregate[V, A, W]) -> OrderedOperator[V, W]:
     """After each item of a key, the aggregate of all its items up to that one.
 

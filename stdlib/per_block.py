@@ -10,6 +10,7 @@ import attrs
 from tracetypes.choices import Choice
 from tracetypes.markers import Marker
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
+from tracetypes.stdlib.open_aggregates import over_aggregates
 from tracetypes.stdlib.signatures import KeyedOperator
 from tracetypes.summaries import WholeBlock
 from tracetypes.templates import Emit, OpKeyedUnordered
@@ -85,6 +86,7 @@ class Running(_PerBlock[K, V, W, A], Generic[K, V, W, A]):
         return agg[0], self.aggregate.combine(state[1], agg[1])
 
 
+@over_aggregates
 def aggregate(agg: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: the aggregate of each key and block, at the marker that ends the block. Keys without items
     in the block are silent. A tumbling window as long as the blocks.
@@ -96,6 +98,7 @@ def aggregate(agg: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     return operator
 
 
+@over_aggregates
 def running(aggregate: Aggregate[V, Any, W]) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: the aggregate of all items of a key so far, at each marker whose block held one of its items.
 

@@ -14,6 +14,7 @@ from tracetypes.records import DecimalOf, Float, Integer, Optional, Record, Sche
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.stdlib.aggregates import Aggregate, aggregate_of, types_of
 from tracetypes.stdlib.annotations import returned, same_values
+from tracetypes.stdlib.open_aggregates import aggregates_for, results_for, settled_aggregate
 from tracetypes.summaries import OfAggregate, Summary
 
 __all__ = ["Both", "Struct", "both", "struct", "summary_of"]
@@ -104,17 +105,21 @@ def both(
     a: Aggregate[V, Any, W1], b: Aggregate[V, Any, W2], into: Callable[[W1, W2], W], *, to: type[W] | None = None
 ) -> Aggregate[V, Any, W]:
     """Two aggregates of the same values, and ``into(result of a, result of b)`` of their results. ``into``: a record,
-    or a function. ``to``: what the function returns, if that follows neither from its annotation nor, for a lambda, from
-    its code. Raises :class:`UsageError` ``TT120``.
+    or a function. ``to``: what the function returns, where neither its annotation nor its code says it. Raises
+    :class:`UsageError` ``TT120``.
 
     >>> evaluate(both(count(), max(to=int), lambda n, most: [n, most]), [7, 5])
     [2, 7]
     """
-    first, second = aggregate_of("both", a), aggregate_of("both", b)
-    results = types_of(first)[1], types_of(second)[1]
-    pair: Both[V, W] = Both(first, second, into, returned(into, to, "both", arguments=results))
-    pair.type_arguments()
-    return pair
+
+    def made(value: Any) -> Any:
+        first, second = aggregates_for((aggregate_of("both", a), aggregate_of("both", b)), value)
+        pair: Both[V, W] = Both(first, second, into, returned(into, to, "both", arguments=results_for((first, second), value)))
+        pair.type_arguments()
+        return pair
+
+    aggregate: Aggregate[V, Any, W] = settled_aggregate("both", made, (a, b))
+    return aggregate
 
 
 @attrs.frozen
@@ -173,7 +178,18 @@ def struct(to: type[W], **parts: Aggregate[V, Any, Any]) -> Aggregate[V, Any, W]
     >>> evaluate(struct(Range, low=min(to=int), high=max(to=int)), [3, 1, 2])
     Range(low=1, high=3)
     """
-    record: Struct[V, W] = Struct(to, tuple(parts), tuple(aggregate_of("struct", part) for part in parts.values()))
+    for part in parts.values():
+        aggregate_of("struct", part)
+
+    def made(value: Any) -> Any:
+        return _struct(to, dict(zip(parts, aggregates_for(parts.values(), value), strict=True)))
+
+    aggregate: Aggregate[V, Any, W] = settled_aggregate("struct", made)
+    return aggregate
+
+
+def _struct(to: type[W], parts: Mapping[str, Aggregate[V, Any, Any]]) -> Struct[V, W]:
+    record: Struct[V, W] = Struct(to, tuple(parts), tuple(parts.values()))
     schema = schema_of(to)
     if not isinstance(schema, Record) or {name for name, _ in schema.fields} != set(parts):
         fields = ", ".join(name for name, _ in schema.fields) if isinstance(schema, Record) else "no fields"

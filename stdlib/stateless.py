@@ -1,8 +1,8 @@
 """Stateless operators, which take each item by itself. All are ``U[K, V] -> U[L, W]`` and run at any parallelism
 without an exchange.
 
-Functions are pure: operators call them in any order, maybe more than once. The type that a function returns is
-declared, by its return annotation or with ``to=``; mypy knows it in any case, also for a lambda.
+Functions are pure: operators call them in any order, maybe more than once. The type that a function returns follows from its
+return annotation, or for a lambda from its code and the stream. Where it does not, ``to=`` declares it (``TT120``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import attrs
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 from tracetypes.stdlib.annotations import element_of, pair_of, returned
+from tracetypes.stdlib.open_aggregates import settled
 from tracetypes.stdlib.signatures import KeyedOperator, UnorderedOperator
 from tracetypes.templates import Emit, OpStateless
 
@@ -68,13 +69,17 @@ def map(
 ) -> UnorderedOperator[K, V, L, W]:
     """``U[K, V] -> U[L, W]``: ``function(key, value)`` returns the new key and value.
 
-    ``to``: ``tuple[L, W]``, unless the function has a return annotation. Raises :class:`UsageError` ``TT120``.
+    ``to``: ``tuple[L, W]``, where nothing else says it. Raises :class:`UsageError` ``TT120``.
 
-    >>> preview(map(lambda key, n: (n % 2, key), to=tuple[int, str]), U[str, int], [("a", 1), ("b", 2)])
+    >>> preview(map(lambda key, n: (n % 2, key)), U[str, int], [("a", 1), ("b", 2)])
     [[(0, 'b'), (1, 'a')]]
     """
-    key, value = pair_of(returned(function, to, "map"), "map")
-    return Map(function, key, value)
+
+    def made(key: Any, value: Any) -> Any:
+        return Map(function, *pair_of(returned(function, to, "map", arguments=(key, value)), "map"))
+
+    operator: UnorderedOperator[K, V, L, W] = settled("map", made)
+    return operator
 
 
 @attrs.frozen
@@ -96,13 +101,17 @@ class MapValues(OpStateless[K, V, K, W], Generic[K, V, W]):
 def map_values(function: Callable[[V], W], *, to: type[W] | None = None) -> KeyedOperator[V, W]:
     """``U[K, V] -> U[K, W]``: ``function(value)`` returns the new value; the key is kept.
 
-    ``to``: ``W``, unless the function is a class or has a return annotation. (mypy takes classes only: declare a type
-    with None by annotation.) Raises :class:`UsageError` ``TT120``.
+    ``to``: ``W``, where nothing else says it. (mypy takes classes only: declare a type with None by annotation.) Raises
+    :class:`UsageError` ``TT120``.
 
-    >>> preview(map_values(lambda n: n / 2, to=float), U[str, int], [("a", 1)], [("a", 3)])
+    >>> preview(map_values(lambda n: n / 2), U[str, int], [("a", 1)], [("a", 3)])
     [[('a', 0.5)], [('a', 1.5)]]
     """
-    operator: MapValues[Any, V, W] = MapValues(function, returned(function, to, "map_values"))
+
+    def made(key: Any, value: Any) -> Any:
+        return MapValues(function, returned(function, to, "map_values", arguments=(value,)))
+
+    operator: KeyedOperator[V, W] = settled("map_values", made)
     return operator
 
 
@@ -151,18 +160,22 @@ def flat_map(
 ) -> UnorderedOperator[K, V, L, W]:
     """``U[K, V] -> U[L, W]``: ``function(key, value)`` returns any number of pairs; it may be a generator.
 
-    ``to``: ``tuple[L, W]``, the type of one pair, unless the function has a return annotation (``Iterator[tuple[L,
-    W]]``, ``list[tuple[L, W]]``). Raises :class:`UsageError` ``TT120``.
+    ``to``: ``tuple[L, W]``, the type of one pair, where nothing else says it. A return annotation is that of all pairs:
+    ``Iterator[tuple[L, W]]``, ``list[tuple[L, W]]``. Raises :class:`UsageError` ``TT120``.
 
-    >>> words = flat_map(lambda key, text: [(word, 1) for word in text.split()], to=tuple[str, int])
+    >>> words = flat_map(lambda key, text: [(word, 1) for word in text.split()])
     >>> preview(words, U[int, str], [(0, "to be or not to be")])
     [[('be', 1), ('be', 1), ('not', 1), ('or', 1), ('to', 1), ('to', 1)]]
     """
-    pair = to
-    if to is None:
-        pair = element_of(returned(function, None, "flat_map"), "flat_map")
-    key, value = pair_of(returned(function, pair, "flat_map"), "flat_map")
-    return FlatMap(function, key, value)
+
+    def made(key: Any, value: Any) -> Any:
+        pair = to
+        if to is None:
+            pair = element_of(returned(function, None, "flat_map", arguments=(key, value)), "flat_map")
+        return FlatMap(function, *pair_of(returned(function, pair, "flat_map"), "flat_map"))
+
+    operator: UnorderedOperator[K, V, L, W] = settled("flat_map", made)
+    return operator
 
 
 @attrs.frozen
@@ -209,12 +222,12 @@ def explode(get: Any = None, *, combine: Any = None, to: Any = None) -> Any:
     """``U[K, V] -> U[K, W]``: an item for each element of the list ``get(value)``, as UNNEST of SQL. Without ``get`` the
     value is the list. A value without elements gives no item.
 
-    ``combine(value, element)`` returns the new value where it is more than the element. ``to``: ``W``, unless
-    ``combine``, or else ``get`` (``list[W]``), has a return annotation. Raises :class:`UsageError` ``TT120``, ``TT121``.
+    ``combine(value, element)`` returns the new value where it is more than the element. ``to``: ``W``, where neither
+    ``combine``, nor else ``get`` (``list[W]``), says it. Raises :class:`UsageError` ``TT120``, ``TT121``.
 
     >>> preview(explode(), U[str, list[int]], [("a", [1, 2]), ("b", [])])
     [[('a', 1), ('a', 2)]]
-    >>> words = explode(lambda text: text.split(), combine=lambda text, word: f"{word} of {text}", to=str)
+    >>> words = explode(lambda text: text.split(), combine=lambda text, word: f"{word} of {text}")
     >>> preview(words, U[str, str], [("a", "x y")])
     [[('a', 'x of x y'), ('a', 'y of x y')]]
     """
@@ -227,10 +240,25 @@ def explode(get: Any = None, *, combine: Any = None, to: Any = None) -> Any:
             )
         return ExplodeLists()
     _function("explode", get)
-    if combine is not None:
-        return Explode(get, combine, returned(combine, to, "explode"))
-    annotation = returned(get, to, "explode")
-    return Explode(get, None, annotation if to is not None else element_of(annotation, "explode", "list[W]", "to=W"))
+
+
+    def made(key: Any, value: Any) -> Any:
+        if combine is not None:
+            return Explode(get, combine, returned(combine, to, "explode", arguments=(value, _element(get, value))))
+        if to is not None:
+            return Explode(get, None, to)
+        annotation = returned(get, None, "explode", arguments=(value,))
+        return Explode(get, None, element_of(annotation, "explode", "list[W]", "to=W"))
+
+    return settled("explode", made)
+
+
+def _element(get: Any, value: Any) -> Any:
+    """The type of an element of what a function returns; None if it is not known."""
+    try:
+        return element_of(returned(get, None, "explode", arguments=(value,)), "explode")
+    except UsageError:
+        return None
 
 
 @attrs.frozen
@@ -252,12 +280,17 @@ class KeyBy(OpStateless[K, V, L, V], Generic[K, V, L]):
 def key_by(by: Callable[[K, V], L], *, to: type[L] | None = None) -> UnorderedOperator[K, V, L, V]:
     """``U[K, V] -> U[L, V]``: ``by(key, value)`` returns the new key; the value is kept.
 
-    ``to``: ``L``, unless the function is a class or has a return annotation. Raises :class:`UsageError` ``TT120``.
+    ``to``: ``L``, where nothing else says it. Raises :class:`UsageError` ``TT120``.
 
-    >>> preview(key_by(lambda key, n: n % 2, to=int), U[str, int], [("a", 1), ("b", 2)])
+    >>> preview(key_by(lambda key, n: n % 2), U[str, int], [("a", 1), ("b", 2)])
     [[(0, 2), (1, 1)]]
     """
-    return KeyBy(by, returned(by, to, "key_by"))
+
+    def made(key: Any, value: Any) -> Any:
+        return KeyBy(by, returned(by, to, "key_by", arguments=(key, value)))
+
+    operator: UnorderedOperator[K, V, L, V] = settled("key_by", made)
+    return operator
 
 
 @attrs.frozen
@@ -305,12 +338,12 @@ def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = N
     """``U[K, V] -> U[K, W]``: the look-up join with a table that each worker holds whole.
 
     ``by(key, value)`` returns the key of the row; ``combine(value, row)`` returns the new value. Items without a row
-    are left out (``inner``), or combined with None (``left``). ``to``: ``W``, unless ``combine`` is a class or has a
-    return annotation. The table is copied here and shipped with the operator, so it should have at most about 100,000
-    rows. For more use :func:`tracetypes.stdlib.lookup_join`. Raises :class:`UsageError` ``TT120``, ``TT121``.
+    are left out (``inner``), or combined with None (``left``). ``to``: ``W``, where nothing else says it. The table is copied
+    here and shipped with the operator, so it should have at most about 100,000 rows. For more use
+    :func:`tracetypes.stdlib.lookup_join`. Raises :class:`UsageError` ``TT120``, ``TT121``.
 
     >>> rooms = {7: "kitchen"}
-    >>> named = enrich(rooms, by=lambda key, n: key, combine=lambda n, room: f"{room} {n}", to=str)
+    >>> named = enrich(rooms, by=lambda key, n: key, combine=lambda n, room: f"{room} {n}")
     >>> preview(named, U[int, int], [(7, 20), (8, 21)])
     [[(7, 'kitchen 20')]]
     """
@@ -318,7 +351,18 @@ def enrich(table: Any, *, by: Any, combine: Any, how: Any = "inner", to: Any = N
         raise UsageError("TT121", f"enrich was given {show(table)}, which is no mapping", fix="pass a dict")
     how_of("enrich", how)
     _function("enrich", by)
-    return Enrich(dict(table), by, combine, how, returned(combine, to, "enrich"))
+    rows = {type(row) for row in table.values()}
+    row: Any = rows.pop() if len(rows) == 1 else None
+
+    def made(key: Any, value: Any) -> Any:
+        return Enrich(dict(table), by, combine, how, returned(combine, to, "enrich", arguments=(value, joined_row(row, how))))
+
+    return settled("enrich", made)
+
+
+def joined_row(row: Any, how: str) -> Any:
+    """The type of what is combined with an item: a row of this type, or None as well."""
+    return row | None if how == "left" and row is not None else row
 
 
 def how_of(caller: str, how: object) -> None:

@@ -22,6 +22,7 @@ from tracetypes.records import DecimalOf, Unsigned
 from tracetypes.schemas import show_type
 from tracetypes.stdlib.aggregates import Aggregate, Measured, type_of
 from tracetypes.stdlib.annotations import function_or_none
+from tracetypes.stdlib.open_aggregates import settled_aggregate
 from tracetypes.stdlib.where import restrict, restrict_if_any
 
 __all__ = [
@@ -229,8 +230,8 @@ def sum(
 
 
 def sum(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
-    """The sum. ``to``: ``int``, ``float``, ``UInt64`` or ``Annotated[Decimal, decimal(...)]``. ``where``: of the values for
-    which it is true; 0 if there is none.
+    """The sum of ``int``, ``float``, ``UInt64`` or ``Annotated[Decimal, decimal(...)]``. ``to``: which of them, where that does
+    not follow from the stream. ``where``: of the values for which it is true; 0 if there is none.
 
     Integers are added exactly; a sum beyond 64 bits is an error when it is emitted (TT206). Floats are added without
     rounding (:class:`tracetypes.ExactSum`), and the true sum is rounded once: the same bits at every parallelism.
@@ -240,7 +241,11 @@ def sum(of: Any = None, *, to: Any = None, where: Any = None) -> Any:
     >>> evaluate(sum(to=float), [1e16, 1.0, -1e16])
     1.0
     """
-    return restrict("sum", _numbers("sum", of, to, {int: IntegerSum, float: FloatSum}), where)
+
+    def made(value: Any) -> Any:
+        return restrict("sum", _numbers("sum", of, to, {int: IntegerSum, float: FloatSum}, value), where)
+
+    return settled_aggregate("sum", made)
 
 
 def fast_sum(
@@ -363,8 +368,8 @@ def variance(of: Any = None, *, population: bool = False, where: Any = None) -> 
     return restrict_if_any("variance", Variance(function_or_none("variance", of), population), where)
 
 
-def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]]) -> Any:
-    type_, function = type_of(caller, of, to), function_or_none(caller, of)
+def _numbers(caller: str, of: Any, to: Any, classes: Mapping[Any, Callable[[Any], Any]], value: Any) -> Any:
+    type_, function = type_of(caller, of, to, value), function_or_none(caller, of)
     if type_ in classes:
         return classes[type_](function)
     match get_args(type_):

@@ -16,6 +16,7 @@ from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend
 from tracetypes.markers import Span
 from tracetypes.stdlib.aggregates import Aggregate
+from tracetypes.stdlib.open_aggregates import over_aggregates
 from tracetypes.stdlib.panes import (
     MOST_PANES,
     Invertible,
@@ -90,6 +91,7 @@ def tumbling(
 ) -> KeyedOperator[V, Windowed[W]]: ...
 
 
+@over_aggregates
 def tumbling(
     aggregate: Aggregate[V, A, Any],
     *,
@@ -169,6 +171,7 @@ def sliding(
 ) -> KeyedOperator[V, Windowed[W]]: ...
 
 
+@over_aggregates
 def sliding(
     aggregate: Aggregate[V, A, Any],
     *,

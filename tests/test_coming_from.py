@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 from types import ModuleType
@@ -23,6 +24,7 @@ def run(program: str, monkeypatch: pytest.MonkeyPatch, **names: object) -> None:
     """Run a program as a module that its records can be found in. ``names``: what the module has besides."""
     module = ModuleType("idiom")
     monkeypatch.setitem(sys.modules, "idiom", module)
+    monkeypatch.setitem(linecache.cache, "idiom.py", (len(program), None, program.splitlines(True), "idiom.py"))
     exec(compile(program, "idiom.py", "exec"), module.__dict__ | names)
 
 

@@ -24,6 +24,7 @@ from tests import pictures
 from tests.pages import ROOT, TOUR, Page, blocks, idioms, sessions, write_tour, written
 from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
+from tests.test_typing import refused_by_basedpyright
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
 from tracetypes.formats import JsonLines
 from tracetypes.interpreter import arrange, interpret
@@ -122,11 +123,37 @@ def idiom_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return files
 
 
+WHOLE = ("sources", "types")
+"""Pages whose blocks are one program."""
+
+FIRST = ("columns", "gates", "workspace")
+"""Pages whose first block is a program."""
+
+
 @pytest.fixture(scope="module")
-def mypy(readme: Page, tour: Page, programs: dict[str, Path], idiom_files: list[Path]) -> Callable[[Path], str]:
-    """What mypy --strict says of a program: of all of them in one run."""
+def page_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The programs of pages that have one."""
+    folder, files = tmp_path_factory.mktemp("pages"), list[Path]()
+    for name in (*WHOLE, *FIRST):
+        parts = blocks((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), "python")
+        files.append(folder / f"page_{name}.py")
+        files[-1].write_text("\n".join(parts if name in WHOLE else parts[:1]), encoding="utf-8")
+    return files
+
+
+@pytest.fixture(scope="module")
+def all_files(
+    readme: Page, tour: Page, programs: dict[str, Path], idiom_files: list[Path], page_files: list[Path]
+) -> list[Path]:
+    """All programs of the documentation but those that are wrong at run time."""
     right = [path for name, path in programs.items() if "right" in name]
-    files = [str(path) for path in (*readme.files, *tour.files, *right, *idiom_files)]
+    return [*readme.files, *tour.files, *right, *idiom_files, *page_files]
+
+
+@pytest.fixture(scope="module")
+def mypy(all_files: list[Path]) -> Callable[[Path], str]:
+    """What mypy --strict says of a program: of all of them in one run."""
+    files = [str(path) for path in all_files]
     options = ["--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=.mypy_cache/docs"]
     run = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--scripts-are-modules", "--explicit-package-bases", *files],
@@ -477,6 +504,21 @@ def test_mypy_accepts_the_right_programs(programs: dict[str, Path], mypy: Callab
     assert "\n".join(said for name, path in programs.items() if "right" in name and (said := mypy(path))) == ""
 
 
+def test_mypy_accepts_the_pages(page_files: list[Path], mypy: Callable[[Path], str]) -> None:
+    assert "\n".join(filter(None, map(mypy, page_files))) == ""
+
+
+def test_basedpyright_accepts_the_programs_of_the_documentation(all_files: list[Path], readme: Page) -> None:
+    """What editors show: nothing but the two mistakes that the README and the tour make on purpose."""
+    _, right, runs = readme.files  # one file: it looks for modules here, and not beside a file
+    whole = readme.folder / "whole.py"
+    whole.write_text(right.read_text() + re.sub(r"^from right import .*\n", "", runs.read_text(), flags=re.MULTILINE))
+    refused = refused_by_basedpyright(*(one for one in all_files if one != runs), whole)
+    on_purpose = {"gaps.py", "unsorted.py"}
+    assert sorted(place for place in refused if place[0] not in on_purpose) == []
+    assert {name for name, _ in refused} == on_purpose
+
+
 def test_mypy_accepts_the_idioms(idiom_files: list[Path], mypy: Callable[[Path], str]) -> None:
     assert "\n".join(filter(None, map(mypy, idiom_files))) == ""
 
@@ -486,7 +528,7 @@ def test_commands_of_the_errors() -> None:
         assert printed(words, ROOT) == output, words
 
 
-@pytest.mark.parametrize("name", ["sources", "types"])
+@pytest.mark.parametrize("name", WHOLE)
 def test_programs_about_sources_and_types(tmp_path: Path, name: str) -> None:
     """They are one program, and nothing in it is wrong."""
     page = ROOT / "docs" / f"{name}.md"

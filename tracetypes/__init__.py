@@ -16,7 +16,7 @@ from tracetypes.errors import (
 from tracetypes.formats import avro, csv, json_lines, kafka, parquet, text_lines
 from tracetypes.graph import Dataflow, SourceStream, Stream, merge, sort
 from tracetypes.interpreter import interpret, interpret_rows
-from tracetypes.markers import Marker, every, in_band
+from tracetypes.markers import Every, Marker, every, in_band
 from tracetypes.nodes import ROW_POSITION, Graph
 from tracetypes.records import UNIT, UInt64, Unit, column, decimal, uint64
 from tracetypes.rejects import Rejected
@@ -52,6 +52,7 @@ __all__ = [
     "EdgeType",
     "Emit",
     "EmitValue",
+    "Every",
     "ExactSum",
     "Graph",
     "Item",

@@ -45,6 +45,7 @@ from tracetypes.nodes import (
     Split,
     title,
 )
+from tracetypes.open_types import OpenOperator
 from tracetypes.records import (
     Boolean,
     Date,
@@ -473,6 +474,10 @@ class _Checker:
 
     def apply_type(self, node: Apply, edge: EdgeType | None) -> EdgeType | None:
         op: object = node.op
+        if isinstance(op, OpenOperator):
+            if edge is not None:
+                self.refuse("TT120", node, op.unknown.message, "a type", op.unknown.fix)
+            return None  # otherwise the mistake before it is told
         if not isinstance(op, TEMPLATES):
             self.refuse(
                 "TT116",
@@ -741,7 +746,7 @@ def _functions(node: Node) -> list[tuple[str, Any]]:
         case Gate():
             return [("bound", node.bound), *([] if node.latest_by is None else [("latest_by", node.latest_by)])]
         case Apply():
-            return [(type(node.op).__name__, node.op)]
+            return [] if isinstance(node.op, OpenOperator) else [(type(node.op).__name__, node.op)]
         case _:
             return []
 

@@ -10,26 +10,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
+from tracetypes.compiler.backend.progress_lines import epoch_lines, epoch_tables, last_lines, short_path
 from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.backend.shadow_run import ShadowRun
-from tracetypes.errors import CheckFailed, TraceTypesError, UsageError, counted
-from tracetypes.formats import Avro, Parquet, format_of
-from tracetypes.nodes import Source
-from tracetypes.parsing import rows_of_text
-from tracetypes.progress import Progress
-from tracetypes.records import Mismatch
+from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
+from tracetypes.example_files import copy_example, example_lines
+from tracetypes.new_project import first_steps, module_name, project_files, project_files_for, write_project
+from tracetypes.progress import Progress, error_record
+from tracetypes.recorded_rows import recorded_rows
 from tracetypes.redaction import redact
 from tracetypes.results import Result
+from tracetypes.run_config import configured
 from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, page_of, wording_of
 from tracetypes.targets import load, load_record
 
@@ -37,29 +38,33 @@ if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
     from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.plan.program import Program
+    from tracetypes.compiler.store.earlier_run import EarlierRun
     from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["epoch_lines", "epoch_tables", "main"]
 
+KEY_STATES: Final = 10
+"""States and open blocks of a key that a screen has room for."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
-    commands |= {"record": _record, "schema": _schema, "test": _test, "workspace": _workspace}
+    commands |= {"examples": _examples, "new": _new, "record": _record, "schema": _schema, "test": _test, "workspace": _workspace}
     whole = parser(commands)
     parsed, unknown = whole.parse_known_args(arguments)
     try:
+        if getattr(parsed, "config", None) is not None and not unknown:
+            words = sys.argv[1:] if arguments is None else arguments
+            parsed, unknown = whole.parse_known_args(configured(words, parsed, parsed.options))
         if unknown:
-            refuse_unknown(unknown, parsed.options)
+            refuse_unknown(unknown, list(parsed.options))
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
-    except UsageError as error:
-        print(f"tracetypes: {error}", file=sys.stderr)
-        return 2
     except TraceTypesError as error:
-        print(f"tracetypes: {error}", file=sys.stderr)
-        return 1
+        as_json = getattr(parsed, "log_format", "text") == "json"
+        print(error_record(error) if as_json else f"tracetypes: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         print("tracetypes: stopped", file=sys.stderr)
         return 130
@@ -85,7 +90,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     inputs = pairs(arguments.input, "--input")
     flow, width, groups = load(arguments.target), arguments.parallelism, arguments.key_groups
-    print(explain(flow, inputs, backend=arguments.backend, parallelism=width, key_groups=groups))
+    print(explain(flow, inputs, backend=arguments.backend, parallelism=width, key_groups=groups, passes=arguments.passes))
     return 0
 
 
@@ -112,15 +117,20 @@ def _graph(arguments: argparse.Namespace) -> int:
 
 def _svg(checked: Checked) -> str:
     from tracetypes.compiler.plan.drawing import svg, typed_graph
+    from tracetypes.compiler.plan.viewing import standalone
 
-    return svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True)
+    return standalone(svg(typed_graph(checked), f"typed graph of {checked.graph.name}", style=True))
 
 
 def _page(arguments: argparse.Namespace, checked: Checked) -> str:
     program = compile_program(checked, parallelism=arguments.parallelism, key_groups=arguments.key_groups)
+    from tracetypes.compiler.plan.operator_runs import NoBackend, Wording
     from tracetypes.compiler.plan.page import page
 
-    return page(checked, wording_of(None, {}), program)
+    wording: Wording = NoBackend()
+    with suppress(UsageError):  # no backend is installed
+        wording = wording_of(None, {})
+    return page(checked, wording, program)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -130,13 +140,16 @@ def _run(arguments: argparse.Namespace) -> int:
     with control.of_signals():
         shadow, result, status = _run_job(arguments, control)
     if shadow is not None and not result.stopped:
-        _compare(shadow, Progress(quiet=arguments.quiet))
+        _compare(shadow, Progress(quiet=arguments.quiet, json=arguments.log_format == "json"))
     return status
 
 
 def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun | None, Result, int]:
+    if arguments.target is None:
+        raise UsageError("TT402", "no dataflow is given", fix="give FILE.py:NAME, or target in --config")
     clock, flow = Clock.of_process(), load(arguments.target)
     clock.lap("start of Python")
+    say = Progress(quiet=arguments.quiet, json=arguments.log_format == "json")
     job = RunRequest(
         flow,
         pairs(arguments.input, "--input"),
@@ -154,12 +167,12 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun
         max_late=arguments.max_late,
         max_rejects=arguments.max_rejects,
         verify=not arguments.no_verify,
+        overwrite=False if arguments.overwrite is None else partial(_overwrite, say, ask=arguments.overwrite == "ask"),
         channels=arguments.channels,
         engine=engine_of(arguments.backend, arguments.master, vars(arguments)),
         clock=clock,
     )
     shadow = None if arguments.shadow is None else ShadowRun.of(job, arguments.shadow)
-    say = Progress(quiet=arguments.quiet)
     with extras():
         tellers = _tellers(arguments, say, job.program)
     page = None if arguments.page is None else page_of(job, arguments.page)
@@ -179,7 +192,40 @@ def _run_job(arguments: argparse.Namespace, control: Control) -> tuple[ShadowRun
             result = job.run(control, on_batch=tell, notify=warn, status=say.status)
         finally:
             say.end()
-    return shadow, result, _ended(say, job, result)
+            for teller in tellers:
+                getattr(teller, "close", lambda: None)()
+    return shadow, result, last_lines(say, job, result)
+
+
+def _overwrite(say: Progress, found: EarlierRun, *, ask: bool) -> None:
+    """Say what ``--overwrite`` removes, and ask for it. Raises :class:`UsageError` ``TT402`` to keep it."""
+    what, kept = ", ".join(found.removed), "".join(f", and keeps {one}" for one in found.kept)
+    if ask and not (sys.stdin.isatty() and say.terminal):
+        raise UsageError("TT402", f"--overwrite removes {what}{kept}, and nobody can be asked here", fix="give --overwrite=yes")
+    say.line(f"--overwrite removes {what}{kept}", always=ask)
+    if ask and input("remove this? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise UsageError("TT402", "nothing was removed", fix="give another --checkpoint and output, or answer y")
+
+
+def _tellers(arguments: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:
+    """What is called after each epoch."""
+    from tracetypes.compiler.store.metrics import json_lines, prometheus
+
+    how = arguments.progress or ("operators" if say.terminal else "lines")
+    tellers: list[Callable[[Batch], None]] = []
+    if say.json and how != "none":
+        tellers.append(lambda batch: say.record("micro-batch", batch.plain))
+    elif how != "none":
+        tellers.append(epoch_lines(say, program) if how == "lines" else epoch_tables(say, program))
+    if arguments.metrics:
+        tellers.append(json_lines(arguments.metrics))
+    if arguments.prometheus is not None:
+        tellers.append(prometheus(program.name, arguments.prometheus))
+    if arguments.traces is not None:
+        from tracetypes.compiler.store.telemetry import EpochTraces
+
+        tellers.append(EpochTraces.sent(program.name, arguments.traces or None))
+    return tellers
 
 
 def _compare(shadow: ShadowRun, say: Progress) -> None:
@@ -193,59 +239,7 @@ def _compare(shadow: ShadowRun, say: Progress) -> None:
     say.line("")
     print(report, file=sys.stderr if "-" in shadow.job.paths.values() else sys.stdout)
     for path in shadow.write(report):
-        say.line(f"shadow: {_short(str(path))}")
-
-
-def _tellers(arguments: argparse.Namespace, say: Progress, program: Program) -> list[Callable[[Batch], None]]:
-    """What is called after each epoch."""
-    from tracetypes.compiler.store.metrics import json_lines, prometheus
-
-    how = arguments.progress or ("operators" if say.terminal else "lines")
-    tellers: list[Callable[[Batch], None]] = []
-    if how != "none":
-        tellers.append(epoch_lines(say, program) if how == "lines" else epoch_tables(say, program))
-    if arguments.metrics:
-        tellers.append(json_lines(arguments.metrics))
-    if arguments.prometheus is not None:
-        tellers.append(prometheus(program.name, arguments.prometheus))
-    return tellers
-
-
-def _ended(say: Progress, job: RunRequest, result: Result) -> int:
-    """The last lines of a run, and its exit status."""
-    _, late, rejects = job.places()
-    places = (("late", result.late, late), ("rejected", result.rejects, rejects))
-    for (what, counts, place), stays in zip(places, job.kept, strict=True):
-        for source, count in counts.items():
-            if not stays:
-                say.line(f"source {source!r}: {count:,} {what}, and not kept")
-                continue
-            say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {_short(place)}/{source}")
-    if result.rows == 0 and not result.stopped:
-        say.line(
-            "no new rows in the input: what was open is answered"
-            if result.markers
-            else "no rows in the input: nothing to answer (already answered rows of a checkpoint do not count)"
-        )
-    for operator, count in result.open.items():
-        keys = "1 key has an open window" if count == 1 else f"{count:,} keys have open windows"
-        say.line(f"{keys} in {operator}: they are answered when markers come that lie behind them")
-    verb = "stopped" if result.stopped else "done"
-    outputs = ", ".join(map(_short, job.paths.values()))
-    epochs = counted(result.epochs, "micro-batch", "micro-batches")
-    seconds = sum(result.spent.values())
-    say.line(f"{verb}: {counted(result.rows, 'row')} in {epochs}, {seconds:.1f} s; output in {outputs}")
-    say.line("seconds: " + ", ".join(f"{what} {seconds:.1f}" for what, seconds in result.spent.items()))
-    if result.faster:
-        say.line(f'{" and ".join(result.faster)} would run in machine code with pip install "tracetypes[fast]"')
-    if say.terminal and (hint := job.engine.hint()):
-        say.line(hint)
-    if result.stopped:
-        say.line("the same command goes on where it stopped")
-    if result.differences:
-        names = ", ".join(result.differences)
-        print(f"TT240: traced answers of {names} differed from Python, see above", file=sys.stderr)
-    return 130 if result.stopped else 1 if result.differences or result.all_rejected else 0
+        say.line(f"shadow: {short_path(str(path))}")
 
 
 def _prepare(arguments: argparse.Namespace) -> int:
@@ -271,16 +265,39 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _new(arguments: argparse.Namespace) -> int:
+    folder, name = Path(arguments.name), module_name(arguments.name)
+    if arguments.data is None:
+        files = project_files(name)
+    else:
+        with extras():
+            from tracetypes.compiler.connectors.proposed_program import class_name, program_of
+            from tracetypes.compiler.connectors.registry import connector_of
+            from tracetypes.compiler.connectors.sampled_rows import sample_of
+        address = connector_of(arguments.data).absolute(arguments.data)
+        record = class_name(Path(arguments.data.rstrip("/")).name.partition(".")[0])
+        program = program_of(sample_of(arguments.data, 1000), arguments.data, record)
+        files = project_files_for(name, program, arguments.data, address)
+    write_project(folder, files)
+    print(*first_steps(folder, files), sep="\n")
+    return 0
+
+
+def _examples(arguments: argparse.Namespace) -> int:
+    if arguments.name is None:
+        print(*example_lines(), sep="\n")
+        return 0
+    folder = Path(arguments.to)
+    for file in copy_example(arguments.name, folder):
+        print(file)
+    return 0
+
+
 def _schema(arguments: argparse.Namespace) -> int:
     from tracetypes.foreign_schemas import schema_text
 
     print(schema_text(load_record(arguments.target), arguments.kind))
     return 0
-
-
-def _short(path: str) -> str:
-    """A path as one types it here."""
-    return path.replace(os.getcwd() + os.sep, "", 1)
 
 
 def _state(arguments: argparse.Namespace) -> int:
@@ -310,8 +327,11 @@ def _state(arguments: argparse.Namespace) -> int:
 
     if arguments.key is not None:
         states = find_key(blobs, queries, arguments.key, arguments.stage, plans)
-        for name, one in itertools.islice(states, arguments.limit):
+        most = arguments.limit or (None if arguments.json else KEY_STATES)
+        for name, one in itertools.islice(states, most):
             print(rendered(name, one.plain, query(name) + one.line))
+        if not arguments.json and next(states, None) is not None:
+            print("there is more: --limit N shows more of it, --json all of it, whole")
         return 0
     for name, view in queries.items():
         if not arguments.json:
@@ -319,47 +339,6 @@ def _state(arguments: argparse.Namespace) -> int:
         for stage in summaries(blobs, view, arguments.stage, keys=limit):
             print(rendered(name, stage.plain, "\n".join(stage.lines(limit))))
     return 0
-
-
-def epoch_lines(say: Progress, program: Program) -> Callable[[Batch], None]:
-    """Prints a line for each micro-batch. A query that answers only late items or rejects still reads all rows, and one
-    that reads what another query has read or sent reports none of them, so their lines count the rows that they write."""
-    from tracetypes.compiler.plan.plan import FromSource
-    from tracetypes.compiler.store.metrics import instant
-
-    beside = {
-        name if len(program.plans) > 1 else ""
-        for name, plan in program.named
-        if all(isinstance(leaf, FromSource) and (leaf.quiet or not leaf.gives_items) for leaf in plan.leaves)
-    }
-
-    def on_batch(batch: Batch) -> None:
-        writes = batch.query in beside or (batch.written and not batch.rows)
-        rows = f"{counted(batch.written, 'row')} written" if writes else counted(batch.rows, "row")
-        marker = "" if batch.marker is None else f", answered up to {instant(batch.marker)}"
-        markers = "marker" if batch.markers == 1 else "markers"
-        aside = "".join(
-            f", {sum(counts.values()):,} {what}"
-            for what, counts in (("late", batch.late), ("rejected", batch.rejects))
-            if counts
-        )
-        which = f"{batch.query}, micro-batch" if batch.query else "micro-batch"
-        say.line(f"{which} {batch.number}: {rows}, {batch.markers:,} {markers}{marker}{aside}, {batch.seconds:.1f} s")
-
-    return on_batch
-
-
-def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
-    """Prints a table with a row for each operator."""
-    from tracetypes.compiler.store.metrics_table import Table
-
-    table = Table(compiled)
-
-    def on_batch(batch: Batch) -> None:
-        table.add(batch)
-        say.table(table.lines())
-
-    return on_batch
 
 
 def _workspace(arguments: argparse.Namespace) -> int:
@@ -384,7 +363,7 @@ def _test(arguments: argparse.Namespace) -> int:
     for name in given_rows:
         if name not in sources:
             raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sources)}")
-    rows = {name: slices(_recorded(checked, sources[name], path)) for name, path in given_rows.items()}
+    rows = {name: slices(recorded_rows(checked, sources[name], path)) for name, path in given_rows.items()}
     if arguments.answers:
         for line in answers(flow, rows=rows, max_examples=arguments.examples):
             print(line)
@@ -419,25 +398,6 @@ def _elsewhere(arguments: argparse.Namespace, target: str) -> list[str]:
             "TT407", f"the other process failed: {last}", fix="run the same command again; report it if it stays"
         )
     return [line for line in done.stdout.splitlines() if line.startswith('{"rows"')]
-
-
-def _recorded(checked: Checked, source: Source, path: str, most: int = 2_000) -> list[Any]:
-    """The first rows of a text file that fit a source."""
-    layout, format = checked.layout(source), format_of(path, source.format)
-    if isinstance(format, Parquet | Avro):
-        raise UsageError("TT402", f"{path} is {type(format).__name__}", fix="give rows as JSON lines or CSV")
-    try:
-        with open(path, "rb") as file:
-            text = b"".join(itertools.islice(file, most))
-    except OSError as error:
-        raise UsageError("TT402", f"{path}: {error.strerror}", fix="give a file with rows of the source") from error
-    pairs = (pair for pair in rows_of_text(format, layout, text) if not isinstance(pair, Mismatch))
-    rows = [(key, value) if layout.keyed else value for key, value in pairs]
-    if not rows:
-        raise UsageError(
-            "TT402", f"no row of {path} fits source {source.name!r}", fix="give a file with rows of the source"
-        )
-    return rows
 
 
 if __name__ == "__main__":

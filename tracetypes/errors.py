@@ -172,6 +172,16 @@ class TraceTypesError(Exception):
 
     code: str = "TT000"
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows instead of a traceback: the author's line, then the message."""
+        where = self._line
+        return [*([] if where is None else [f"{where}: {where.text}", ""]), *str(self).splitlines()]
+
+    @property
+    def _line(self) -> Location | None:
+        """The author's line to look at first."""
+        return raised_at(self)
+
 
 class CheckFailed(TraceTypesError):
     """A graph was refused. ``violations`` holds all violations, not only the first one."""
@@ -181,6 +191,10 @@ class CheckFailed(TraceTypesError):
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
         super().__init__("\n".join([counted(len(self.violations), "violation"), *map(str, self.violations)]))
+
+    @property
+    def _line(self) -> Location | None:
+        return self.violations[0].where if self.violations else raised_at(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return CheckFailed, (self.violations,)
@@ -200,6 +214,10 @@ class CodedError(TraceTypesError):
         self.line = redact(line or where.text) if where is not None else ""
         line = f"\n    line:     {where}{': ' if self.line else ''}{self.line}" if where is not None else ""
         super().__init__(f"{code} {message}{line}" + (f"\n    fix:      {fix}" if fix else ""))
+
+    @property
+    def _line(self) -> Location | None:
+        return self.where or raised_at(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.code, self.message, self.fix, self.where, self.line))

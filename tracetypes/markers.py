@@ -21,6 +21,7 @@ from tracetypes.records import show
 __all__ = [
     "MANY",
     "EventTime",
+    "Every",
     "InBand",
     "Marker",
     "Markers",
@@ -190,6 +191,9 @@ class InBand(Generic[V_contra]):
         """Event time of a marker record in microseconds. Raises ValueError as :func:`marker_time`."""
         return marker_time(self.time(value), self.unit)
 
+
+Every: TypeAlias = EventTime[V_contra]
+"""What :func:`every` returns, for markers that several sources share: ``TEN: Every[Measurement] = every(...)``."""
 
 Markers: TypeAlias = EventTime[V_contra] | InBand[V_contra]
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 import attrs
 
 from tracetypes.errors import counted
+from tracetypes.records import show
 from tracetypes.rejects import SideOutputRow
 
 __all__ = ["ROWS", "GateReport", "Result"]
 
 
 ROWS: Final = 10
-"""How many rows of each output a notebook shows."""
+"""How many rows of each output are shown."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +35,7 @@ class GateReport:
         return self.markers - self.executions
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Result:
     """What a run did. ``rows``: rows that its sources read. ``read``: the same by source, once for each reading of the
     source (a dataflow that uses late or rejected rows as streams reads a source again). ``epochs``: commits.
@@ -45,7 +46,7 @@ class Result:
     where sources have markers in band or the run does not drain. ``differences``: operators whose traced form differed from
     Python (``TT240``). ``faster``: operators that would have run in machine code with the extra ``fast``. ``gates``: what
     each gate did, by the name of its channel. ``spent``: where its seconds went, by phases that follow each other and add
-    up to all of the time. ``backend``: ``"spark"`` or ``"local"``."""
+    up to all of the time. ``backend``: ``"spark"`` or ``"local"``. ``places``: where outputs went that are no lists, by sink."""
 
     rows: int
     epochs: int
@@ -66,11 +67,31 @@ class Result:
     gates: Mapping[str, GateReport] = attrs.Factory(dict)
     spent: Mapping[str, float] = attrs.Factory(dict)
     backend: str = ""
+    places: Mapping[str, str] = attrs.Factory(dict)
+
+    @property
+    def _summary(self) -> str:
+        aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
+        verb = "stopped: " if self.stopped else ""
+        return f"{verb}{counted(self.rows, 'row')} in {self.seconds:.1f} s, {aside}"
+
+    def __repr__(self) -> str:
+        """The first rows of each output."""
+        lines = [self._summary]
+        for name, place in self.places.items():
+            lines.append(f"{name}: in {place}")
+        for name, rows in self.outputs.items():
+            lines.append(f"{name}: {counted(len(rows), 'row')}")
+            lines += [f"    {show(row, 100)}" for row in rows[:ROWS]]
+            lines += [f"    and {len(rows) - ROWS:,} more"] if len(rows) > ROWS else []
+        lines += [f"TT240: {name} differed from Python" for name in self.differences]
+        lines += [f"TT241: each row of source {name!r} was rejected" for name in self.all_rejected]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The first rows of each output, for notebooks."""
-        aside = f"{sum(self.late.values()):,} late, {sum(self.rejects.values()):,} rejected"
-        parts = [f"<p>{counted(self.rows, 'row')} in {self.seconds:.1f} s, {aside}</p>"]
+        parts = [f"<p>{self._summary}</p>"]
+        parts += [f"<p>{html.escape(name)}: in {html.escape(place)}</p>" for name, place in self.places.items()]
         for name, rows in self.outputs.items():
             cells = "".join(f"<tr>{_cells(row)}</tr>" for row in rows[:ROWS])
             more = f"<p>and {len(rows) - ROWS:,} more</p>" if len(rows) > ROWS else ""

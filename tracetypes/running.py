@@ -21,16 +21,14 @@ import json
 import os
 import threading
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack
 
-import attrs
-
-from tracetypes.arguments import BACKENDS, SCHEDULING, allowed, is_choice
 from tracetypes.calls import like, need_choice
 from tracetypes.check import Checked, edge_of, violations
+from tracetypes.compiler.backend.background_run import Run
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.backend.run_request import Input, RunRequest, Sink
 from tracetypes.compiler.backend.shadow_run import shadow
@@ -41,18 +39,20 @@ from tracetypes.conformance import name_of
 from tracetypes.errors import CheckFailed, RunError, UsageError
 from tracetypes.formats import Avro, Layout, Parquet, format_of
 from tracetypes.graph import DISPLAY, Dataflow, Stream
+from tracetypes.open_types import INFERENCE
 from tracetypes.parsing import rows_of_text
 from tracetypes.records import Mismatch, UnitValue
 from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
 from tracetypes.results import Result
+from tracetypes.run_arguments import BACKENDS, SCHEDULING, allowed, is_choice
+from tracetypes.run_config import refuse_unknown_tables
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.suggestions import instead
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.backend import Engine
-    from tracetypes.compiler.backend.control import Control
-    from tracetypes.compiler.plan.explain import Wording
+    from tracetypes.compiler.plan.operator_runs import Wording
     from tracetypes.compiler.store.metrics import Batch
     from tracetypes.compiler.workspace.service.run_page import RunPage
 
@@ -83,11 +83,13 @@ V = TypeVar("V")
 
 
 class RunOptions(TypedDict, total=False):
-    """Further options of a run, as on the command line (docs/running.md). ``reorder``, ``heuristic``, ``queue``, ``processes``
-    and ``fuse`` are of the local backend (docs/local.md)."""
+    """Further options of a run, as on the command line (docs/running.md). ``overwrite``: remove first what the run of this
+    checkpoint wrote before: its rows in directories, and the checkpoint. Topics, tables and lists stay as they are. ``reorder``,
+    ``heuristic``, ``queue``, ``processes`` and ``fuse`` are of the local backend (docs/local.md)."""
 
     late: str
     rejects: str
+    overwrite: bool
     files_per_step: int
     order: Mapping[str, Literal["name", "modified", "time"]]
     appended: Literal["error", "read"]
@@ -174,7 +176,7 @@ def start(
 
     thread = threading.Thread(target=body, name=f"tracetypes {job.program.name}", daemon=True)
     thread.start()
-    return Run(control, thread, result, failure, epochs, shows)
+    return Run(control, thread, result, failure, epochs, shows, job.program.name)
 
 
 def page_of(job: RunRequest, port: int) -> RunPage:
@@ -261,9 +263,7 @@ def default_backend() -> str:
     except (OSError, ValueError):
         tools = None
     table = tools.get("tracetypes", {}) if isinstance(tools, dict) else {}
-    if not isinstance(table, dict):
-        fix = 'write a table: [tool.tracetypes], and backend = "local" below it'
-        raise UsageError("TT402", f"tool.tracetypes in pyproject.toml is {table!r}", fix=fix)
+    refuse_unknown_tables(table)
     if named := table.get("backend"):
         return _known(named, ", which pyproject.toml names")
     return "spark" if importlib.util.find_spec("pyspark") is not None else "local"
@@ -312,63 +312,18 @@ def explain(
     backend: str | None = None,
     parallelism: int = 1,
     key_groups: int | None = None,
+    passes: bool = False,
 ) -> str:
-    """The text of ``tracetypes explain``: the graph, the graph after each pass with the reason, and the plan.
-    ``inputs``: the inputs of a run, if they are known. ``backend``: as of :func:`run`."""
+    """The text of ``tracetypes explain``: what runs where, what runs as Python and why, what would make it faster, the graph, and
+    the plan. ``passes``: with the graph after each pass, and why that is the same. ``inputs``: the inputs of a run, if they are
+    known. ``backend``: as of :func:`run`."""
     with extras():
         from tracetypes.compiler.plan.explain import explain as explained
         from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
 
     groups = key_groups or max(DEFAULT_KEY_GROUPS, parallelism)
     wording = wording_of(backend, dict(inputs or {}))
-    return redact(explained(check_once(flow), wording, parallelism=parallelism, key_groups=groups))
-
-
-@attrs.define(eq=False)
-class Run:
-    """A run in the background; see :func:`start`."""
-
-    _control: Control
-    _thread: threading.Thread
-    _result: list[Result]
-    _failure: list[BaseException]
-    _epochs: list[Batch]
-    _page: RunPage | None = None
-
-    @property
-    def page(self) -> str | None:
-        """The address of its page, for a browser on this machine; None without one, or when the run is over."""
-        return None if self._page is None or not self.running else self._page.address
-
-    @property
-    def running(self) -> bool:
-        """Whether the run goes on."""
-        return self._thread.is_alive()
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """The progress so far: ``epochs``, ``rows``, and ``last``, which is the last epoch as ``--metrics`` writes it."""
-        done = list(self._epochs)
-        return {"epochs": len(done), "rows": sum(one.rows for one in done), "last": done[-1].plain if done else None}
-
-    def drain(self) -> Result:
-        """End the sources, answer all open blocks, and wait for the end."""
-        self._control.drain.set()
-        return self.wait()
-
-    def stop(self) -> Result:
-        """Stop soon, and wait for the end. The same checkpoint goes on later."""
-        self._control.stop.set()
-        return self.wait()
-
-    def wait(self, seconds: float | None = None) -> Result:
-        """Wait for the end, and raise the error of the run. Raises :class:`TimeoutError` after this many seconds."""
-        self._thread.join(seconds)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the run goes on after {seconds} seconds")
-        if self._failure:
-            raise self._failure[0]
-        return self._result[0]
+    return redact(explained(check_once(flow), wording, parallelism=parallelism, key_groups=groups, passes=passes))
 
 
 def read(path: str | os.PathLike[str], record: type[V]) -> list[V]:
@@ -470,5 +425,13 @@ def _picture(flow: Dataflow) -> str | None:
     return redact(svg(typed_graph(Checked(graph, edges)), f"typed graph of {graph.name}", style=True)) + text
 
 
+def _returned(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """The type that a function returns, by tracing it."""
+    from tracetypes.compiler.analysis.result_types import type_returned
+
+    return type_returned(function, arguments)
+
+
 DISPLAY.picture = _picture
 DISPLAY.instead = instead
+INFERENCE.returned = _returned

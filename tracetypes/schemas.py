@@ -41,7 +41,7 @@ from tracetypes.records import (
     members_of,
 )
 
-__all__ = ["schema_of", "show_type"]
+__all__ = ["schema_of", "show_type", "without_column"]
 
 _SCALARS: Final[dict[Any, Schema]] = {
     bool: Boolean(),
@@ -137,7 +137,7 @@ def _record(cls: type[Any], fields: list[tuple[str, Any]], path: str, above: tup
     and nothing else."""
     schemas, names = list[tuple[str, Schema]](), list[str]()
     for field, hint in fields:
-        bare, columns = _without_column(hint)
+        bare, columns = without_column(hint)
         if len(columns) > 1:
             raise _refuse(f"{path}.{field}", hint, "it has several columns", "name one column")
         name = columns[0].name if columns else field
@@ -149,7 +149,7 @@ def _record(cls: type[Any], fields: list[tuple[str, Any]], path: str, above: tup
     return Record(cls, tuple(schemas), tuple(names))
 
 
-def _without_column(hint: Any) -> tuple[Any, list[ColumnName]]:
+def without_column(hint: Any) -> tuple[Any, list[ColumnName]]:
     """The annotation of a field without its columns. They stand around the whole type, or around that of an optional."""
     if get_origin(hint) is typing.Annotated:
         carrier, *about = get_args(hint)
@@ -159,7 +159,7 @@ def _without_column(hint: Any) -> tuple[Any, list[ColumnName]]:
     if isinstance(hint, types.UnionType) or get_origin(hint) is typing.Union:
         some = [arg for arg in get_args(hint) if arg is not type(None)]
         if len(some) == 1:
-            bare, columns = _without_column(some[0])
+            bare, columns = without_column(some[0])
             return bare | None, columns
     return hint, []
 

@@ -31,7 +31,7 @@ WORDS = {"name": "by name", "modified": "by modification time", "time": "by the 
 
 @attrs.define(eq=False)
 class LateWatch:
-    """Warns of late rows (``TT242``), once while a run goes on and at its end. Warns of each jump of time, and of times far ahead
+    """Warns of late rows (``TT242``), while a run goes on or at its end. Warns of each jump of time, and of times far ahead
     of the clock (``TT226``).
 
     ``markers``: of sources with event time; ``orders``: of sources
@@ -42,7 +42,8 @@ class LateWatch:
     notify: Callable[[str], None]
     clock: Callable[[], int] = lambda: time.time_ns() // 1000
     """Microseconds since the epoch."""
-    _warned: set[str] = attrs.field(init=False, factory=set)
+    _warned: dict[str, str] = attrs.field(init=False, factory=dict)
+    """The advice that was given, by source."""
     _ahead: set[str] = attrs.field(init=False, factory=set)
     _known: dict[tuple[str, str], Lateness] = attrs.field(init=False, factory=dict)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
@@ -69,14 +70,14 @@ class LateWatch:
                 self._known[batch.query, source] = lateness
             for source, count in summary.late.items():
                 if count >= FEW and source not in self._warned and self._is_much(summary, source):
-                    self._warned.add(source)
+                    self._warned[source] = self._advice(source)
                     self.notify(self._text(summary, source, "so far"))
 
     def end(self, summary: Summary) -> None:
-        """The run is over."""
+        """The run is over. What was told is told again only if something else helps now."""
         with self._lock:
             for source in summary.late:
-                if self._is_much(summary, source):
+                if self._is_much(summary, source) and self._warned.get(source) != self._advice(source):
                     self.notify(self._text(summary, source, "in the whole run"))
 
     @staticmethod
@@ -93,6 +94,18 @@ class LateWatch:
             why = "newer rows lie before them in their own file or partition"
         elif total and order is not None:
             why = f"newer rows lie in files before theirs; the files are read {WORDS[order]}"
+        verb = "is" if count == 1 else "are"
+        return (
+            f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} {verb} late {when} ({count / rows:.1%})\n"
+            f"    because:  {why}\n"
+            f"    fix:      {self._advice(source)}"
+        )
+
+    def _advice(self, source: str) -> str:
+        """What would keep the late rows of a source, as far as it is known."""
+        mine = [one for (_, name), one in self._known.items() if name == source]
+        own, total = sum(one.own for one in mine), sum(one.rows for one in mine)
+        order = self.orders.get(source)
         fixes = ["--max-late 0.01 stops such a run"]
         how = self.markers.get(source)
         if mine and how is not None:
@@ -102,12 +115,7 @@ class LateWatch:
             fixes.insert(0, f"--order {source}=time reads the files by the times in them")
         if how is not None and how.ahead is None:
             fixes.append("if one row with a wild time made the others late, every(..., ahead=SPAN) holds such rows back")
-        verb = "is" if count == 1 else "are"
-        return (
-            f"TT242 warning: {count:,} of {rows:,} rows of source {source!r} {verb} late {when} ({count / rows:.1%})\n"
-            f"    because:  {why}\n"
-            f"    fix:      {'; '.join(fixes)}"
-        )
+        return "; ".join(fixes)
 
 
 def _jumped(source: str, jump: Jump, period: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
-from tracetypes.calls import need_choice, need_inputs, need_limit, need_outputs, need_whole
+from tracetypes.calls import like, need_choice, need_inputs, need_limit, need_outputs, need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
@@ -75,6 +75,9 @@ class RunRequest:
     max_late: int | float | None = attrs.field(default=None, kw_only=True)
     max_rejects: int | None = attrs.field(default=None, kw_only=True)
     verify: bool = attrs.field(default=True, kw_only=True)
+    overwrite: bool | partial[None] = attrs.field(default=False, kw_only=True)
+    """Whether what an earlier run of the checkpoint wrote is removed first. A function gets what that is (an ``EarlierRun``); it
+    raises to keep it."""
     channels: str | None = attrs.field(default=None, kw_only=True)
     engine: Engine = attrs.field(kw_only=True)
     program: Program = attrs.field(init=False)
@@ -93,6 +96,8 @@ class RunRequest:
                 need_whole(what, getattr(self, what))
         for what in ("drain", "follow", "verify"):
             need_choice(what, getattr(self, what))
+        if not isinstance(self.overwrite, partial):
+            need_choice("overwrite", self.overwrite)
         need_limit("max_late", self.max_late, part=True)
         need_limit("max_rejects", self.max_rejects)
         self.program = compile_program(
@@ -104,8 +109,8 @@ class RunRequest:
         sinks = self.program.sinks
         for name in self.outputs:
             if name not in sinks:
-                fix = " ".join(f"--output {sink}=DIR" for sink in sinks)
-                raise UsageError("TT402", f"there is no sink {name!r}", fix=f"give {fix}")
+                fix = like(name, sinks) or "give " + " ".join(f"--output {sink}=DIR" for sink in sinks)
+                raise UsageError("TT402", f"there is no sink {name!r}", fix=fix)
         for sink in sinks:
             if sink not in self.outputs:
                 raise UsageError("TT402", f"sink {sink!r} has no output", fix=f"give --output {sink}=DIR")
@@ -247,7 +252,8 @@ class RunRequest:
         outputs |= {"the checkpoint": checkpoint, "the directory of late items": late}
         outputs |= {"the directory of rejects": rejects}
         refuse_overlaps({name: one for name, one in inputs.items() if isinstance(one, str)}, outputs)
-        look(Path(checkpoint))
+        if self.overwrite is False:
+            look(Path(checkpoint))
         for source, one in inputs.items():
             if isinstance(one, str):
                 connector_of(one).look_for(source, one)
@@ -255,6 +261,8 @@ class RunRequest:
         for path in self.paths.values():
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
+        if self.overwrite is not False and temporary is None:
+            self._remove(locks, Path(checkpoint), (Path(late), Path(rejects)))
         paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_listed(one)}
         refuse(Path(checkpoint), self.program, self.engine.log, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
@@ -324,6 +332,20 @@ class RunRequest:
             )
         return result
 
+    def _remove(self, locks: Locks, checkpoint: Path, side_outputs: tuple[Path, Path]) -> None:
+        """Remove what an earlier run of the checkpoint wrote."""
+        from tracetypes.compiler.store.earlier_run import earlier_run
+
+        for place, what in zip(side_outputs, ("the directory of late items", "the directory of rejects"), strict=True):
+            if place.is_dir():
+                locks.take(place, what)
+        homes = [Path(path) for path in self.paths.values() if _is_directory(path)]
+        found = earlier_run(checkpoint, homes, side_outputs)
+        if found:
+            if isinstance(self.overwrite, partial):
+                self.overwrite(found)
+            found.remove()
+
     def _result(
         self,
         summary: Summary,
@@ -352,6 +374,7 @@ class RunRequest:
             gates=dict(summary.gates),
             spent=dict(self.clock.spent),
             backend=self.engine.backend,
+            places=dict(self.paths),
         )
 
 
@@ -359,7 +382,8 @@ def _need_sources(sources: Iterable[str], inputs: Mapping[str, object]) -> None:
     """Check that every source has an input, and every input a source. Raises :class:`UsageError` ``TT402``."""
     names = set(sources)
     for name in sorted(set(inputs) - names):
-        raise UsageError("TT402", f"there is no source {name!r}", fix=f"the sources are {', '.join(sorted(names))}")
+        fix = like(name, names) or f"the sources are {', '.join(sorted(names))}"
+        raise UsageError("TT402", f"there is no source {name!r}", fix=fix)
     for name in sorted(names - set(inputs)):
         raise UsageError("TT402", f"source {name!r} has no input", fix=f"give --input {name}=PATH")
 

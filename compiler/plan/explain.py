@@ -1,93 +1,38 @@
-"""The work of the compiler as text: the graph, the graph after each pass with its equation, and the plan."""
+"""The work of the compiler as text: an overview, the graph, the graph after each pass with its equation, and the plan."""
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import attrs
 
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.summaries import leaves_some
 from tracetypes.compiler.analysis.traced import Opaque
-from tracetypes.compiler.graph.passes import passes
-from tracetypes.compiler.plan.facts import (
-    closes_whole_blocks,
-    closing_of,
-    columns_in_order,
-    joins_of,
-    needs_of,
-    runs_at_each_marker,
-    sorts_columns,
-    sums_only,
-)
+from tracetypes.compiler.graph.passes import passes as all_passes
+from tracetypes.compiler.plan.facts import joins_of, needs_of, runs_at_each_marker
 from tracetypes.compiler.plan.in_python import link_calls_python, stage_calls_python
-from tracetypes.compiler.plan.plan import (
-    FromChannel,
-    FromSource,
-    FromStage,
-    Leaf,
-    Link,
-    Plan,
-    Stage,
-    StageLink,
-    Step,
-    links,
-)
+from tracetypes.compiler.plan.operator_runs import Runs, Wording, combining_run, keyed_runs, stateless_runs, step_name
+from tracetypes.compiler.plan.overview import overview
+from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Leaf, Link, Plan, Stage, StageLink, links
 from tracetypes.compiler.plan.program import program
-from tracetypes.errors import Location, counted
+from tracetypes.errors import counted
 from tracetypes.formats import Layout
 from tracetypes.markers import show_markers
-from tracetypes.nodes import Apply, Fused, Node, Restore, RowPosition, Sink, Sort, Source, steps_of, title
+from tracetypes.nodes import Apply, Fused, steps_of, title
 from tracetypes.records import renamed_columns
 from tracetypes.redaction import redact
 from tracetypes.sources import edge_given
-from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 
 __all__ = ["Runs", "Wording", "combining_run", "explain", "keyed_runs", "show_graph", "show_plan", "stateless_runs"]
 
 
-class Wording(Protocol):
-    """How a backend runs a plan: pairs of who does something, and what."""
-
-    def source(self, source: Source) -> Iterable[tuple[str, str]]:
-        """Who finds and reads the rows of a source."""
-
-    def channel(self) -> Iterable[tuple[str, str]]:
-        """Who finds and reads the rows of a channel."""
-
-    def exchange(self) -> str:
-        """How messages reach their key groups."""
-
-    def sink(self, sink: Sink) -> Iterable[tuple[str, str]]:
-        """Who writes the rows of a sink."""
-
-    def faster(self, step: Step) -> str | None:
-        """What would have an operator run in machine code that runs over columns now; None for nothing."""
-
-    def python(self, plan: Plan) -> str | None:
-        """Where the parts of a plan run that call Python for their items, if that is worth a line."""
-
-
-@attrs.frozen
-class Runs:
-    """An operator of a plan and how it runs: over columns (``native``), or in Python for the ``reason``. ``where``: the author's
-    line to which the reason points."""
-
-    node: Node
-    name: str
-    native: bool
-    reason: str | None = None
-    where: Location | None = None
-
-
-def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups: int) -> str:
-    """The whole text of ``tracetypes explain``."""
+def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups: int, passes: bool = False) -> str:
+    """The whole text of ``tracetypes explain``. ``passes``: with the graph after each pass."""
     compiled = program(checked, parallelism=parallelism, key_groups=key_groups)
-    lines = [f"dataflow {checked.graph.name}", "", "graph", *show_graph(checked)]
+    lines = [f"dataflow {checked.graph.name}", "", *overview(compiled, wording), "", "graph", *show_graph(checked)]
     if len(compiled.segments) == 1 and not compiled.shared:
-        return "\n".join([*lines, *_compilation(checked, compiled.plans[0], wording)])
+        return "\n".join([*lines, *_compilation(checked, compiled.plans[0], wording, passes)])
     lines += [
         "",
         f"cut into {counted(len(compiled.segments), 'query', 'queries')}",
@@ -98,14 +43,14 @@ def explain(checked: Checked, wording: Wording, *, parallelism: int, key_groups:
             "",
             f"query {segment.name!r}",
             *show_graph(segment.checked),
-            *_compilation(segment.ungated, plan, wording),
+            *_compilation(segment.ungated, plan, wording, passes),
         ]
     return "\n".join(lines)
 
 
-def _compilation(checked: Checked, planned: Plan, wording: Wording) -> Iterator[str]:
-    """The passes over an in-tree, and its plan."""
-    for one in passes(parallelism=planned.parallelism, key_groups=planned.key_groups):
+def _compilation(checked: Checked, planned: Plan, wording: Wording, shows_passes: bool) -> Iterator[str]:
+    """The passes over an in-tree, if they are shown, and its plan."""
+    for one in all_passes(parallelism=planned.parallelism, key_groups=planned.key_groups) if shows_passes else ():
         before = list(show_graph(checked))
         checked = one.run(checked)
         after = list(show_graph(checked))
@@ -178,7 +123,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: {wording.exchange()}"
     many = len(stage.region.leaves) > 1
-    steps = [*(["MRG"] if many else []), *[_step(stage, at) for at in range(len(stage.steps))]]
+    steps = [*(["MRG"] if many else []), *[step_name(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
     if stage.tumbles is not None:
         yield from _lines([("joined", f"the blocks of each window of {stage.tumbles[0] / 1e6:g} s")])
@@ -240,48 +185,6 @@ def _operator(one: Runs, native: str) -> Iterator[str]:
         yield f"                  at {one.where}{redact(f': {text}' if (text := one.where.text) else '')}"
 
 
-def stateless_runs(link: Link) -> Iterator[Runs]:
-    """The stateless operators between a source or stage and the next stage. After a source, those before the first
-    operator in Python and those after the last one take columns. Between stages either all take columns or none."""
-    python = [at for at, mapped in enumerate(link.path) if isinstance(mapped.traced, Opaque)]
-    for at, mapped in enumerate(link.path):
-        if isinstance(mapped.traced, Opaque):
-            yield _opaque(mapped.node, title(mapped.node), mapped.traced)
-            continue
-        reason: str | None = None
-        if python and not (isinstance(link.leaf, FromSource) and not python[0] < at < python[-1]):
-            behind = bisect(python, at)
-            near = min(python[max(behind - 1, 0) : behind + 1], key=lambda one: abs(one - at))
-            reason = f"{title(link.path[near].node)} beside it runs in Python"
-        yield Runs(mapped.node, title(mapped.node), reason is None, reason)
-
-
-def combining_run(stage: Stage) -> Runs | None:
-    """The operator whose items are combined before the exchange, if there is one."""
-    if not sums_only(stage):
-        return None
-    step = stage.steps[0]
-    if isinstance(step.monoid, Opaque):
-        return _opaque(step.node, title(step.node), _opaque_aggregate(stage, step.monoid))
-    return Runs(step.node, title(step.node), True)
-
-
-def keyed_runs(stage: Stage) -> Iterator[Runs]:
-    """The sorts and keyed operators of a stage."""
-    for at, step in enumerate(stage.steps):
-        native = at == 0 and ((not isinstance(step.keyed, Opaque) and sums_only(stage)) or closing_of(stage) is not None)
-        native = native or (at == 0 and joins_of(stage) is not None)
-        native = native or (at <= columns_in_order(stage) if at else sorts_columns(stage))
-        why = None if native else _why(stage, at)
-        name = _step(stage, at)
-        yield _opaque(step.node, name, why) if isinstance(why, Opaque) else Runs(step.node, name, native, why)
-
-
-def _opaque(node: Node, name: str, why: Opaque) -> Runs:
-    """An operator that could not be expressed, with the line that is to blame, or else its own."""
-    return Runs(node, name, False, why.reason, why.where or node.where)
-
-
 def _combining(stage: Stage) -> Iterator[str]:
     """What is combined before the exchange."""
     one = combining_run(stage)
@@ -302,39 +205,6 @@ def _combining(stage: Stage) -> Iterator[str]:
     yield from _operator(attrs.evolve(one, name=name), "Arrow")
 
 
-def _why(stage: Stage, at: int) -> str | Opaque:
-    step = stage.steps[at]
-    match step.operator:
-        case Sort():
-            return "the function by= is called per item; numbers, times and text that it returns are sorted as columns"
-        case Restore():
-            return "each item is kept with its place in the source"
-        case OpKeyedOrdered() if isinstance(step.ordered, Opaque):
-            return step.ordered
-        case OpKeyedOrdered() if at and isinstance(stage.steps[at - 1].operator, OpKeyedOrdered | OpKeyedUnordered):
-            return "its items come from the operator before it"
-        case OpKeyedOrdered() if (
-            at and isinstance(stage.steps[at - 1].node, Sort) and isinstance(why := stage.steps[at - 1].place, Opaque)
-        ):
-            return why
-        case OpKeyedOrdered():
-            return "the items before it are not sorted as columns"
-        case OpKeyedUnordered() as op if overrides(op, "on_item"):
-            return "it emits for single items"
-        case OpKeyedUnordered():
-            if at == 0 and isinstance(step.keyed, Opaque):
-                return _opaque_aggregate(stage, step.keyed)
-            return "its items come from the operator before it"
-
-
-def _opaque_aggregate(stage: Stage, why: Opaque) -> Opaque:
-    """Why the first operator sums up its items in Python."""
-    closing, joins, op = stage.steps[0].closing, stage.steps[0].joins, stage.steps[0].operator
-    if isinstance(joins, Opaque) and isinstance(op, OpKeyedUnordered) and op._joins() is not None:
-        return joins
-    return closing if isinstance(closing, Opaque) and closes_whole_blocks(stage) else why
-
-
 def _tasks(plan: Plan) -> str:
     return counted(plan.width, "task")
 
@@ -343,26 +213,3 @@ def _edge(stage: Stage) -> str:
     return "ordered per key" if stage.gives.ordered else "unordered"
 
 
-def _step(stage: Stage, at: int) -> str:
-    step = stage.steps[at]
-    match step.node:
-        case Sort():
-            return "SORT (fused)"
-        case Restore():
-            by = [leaf.source.ordered_by for leaf in stage.region.leaves if isinstance(leaf, FromSource)]
-            own = [b for b in by if b is not None and not isinstance(b, RowPosition)]
-            return "SORT by the source's own order (fused)" if own else "SORT by position (fused)"
-        case Apply(op=op):
-            name = title(step.node)
-            if isinstance(op, OpKeyedUnordered):
-                sums_only = (
-                    "items folded as they come"
-                    if not overrides(op, "on_item") and at == 0 and joins_of(stage) is None
-                    else "items kept to the marker"
-                )
-                skips = ", untouched keys skipped" if op.skips_untouched else ", every key visited at every marker"
-                if op.forgets_idle and not op.skips_untouched:
-                    skips += ", idle keys forgotten"
-                return f"{name} ({sums_only}{skips})"
-            return f"{name} (idle keys forgotten)" if isinstance(op, OpKeyedOrdered) and op.forgets_idle else name
-    raise AssertionError

@@ -1,4 +1,4 @@
-"""A dataflow and its plan on one page: HTML that needs no network and no script."""
+"""A dataflow and its plan on one page: HTML that needs no network. Its script zooms and moves the pictures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from tracetypes.compiler.plan.drawing import (
     svg,
     typed_graph,
 )
-from tracetypes.compiler.plan.explain import Runs, Wording, combining_run, keyed_runs, show_plan, stateless_runs
+from tracetypes.compiler.plan.explain import show_plan
 from tracetypes.compiler.plan.facts import is_straight, needs_of
+from tracetypes.compiler.plan.operator_runs import Runs, Wording, combining_run, keyed_runs, stateless_runs
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
+from tracetypes.compiler.plan.viewing import SCRIPT
 from tracetypes.errors import counted
 from tracetypes.nodes import Apply, title
 
@@ -175,13 +177,16 @@ body {{ margin: 24px; font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Robot
 h1 {{ font-size: 22px; margin: 0 0 4px; }}
 h2 {{ font-size: 16px; margin: 0 0 10px; }}
 p {{ margin: 0 0 14px; }}
-main {{ display: flex; gap: 20px; align-items: flex-start; }}
+main {{ display: flex; gap: 20px; align-items: stretch; }}
 section {{ background: #ffffff; border: 1px solid #d1d9e0; border-radius: 8px; padding: 16px;
-           box-sizing: border-box; min-width: 340px; overflow-x: auto; }}
-section svg {{ display: block; margin: 0 auto; }}
+           box-sizing: border-box; min-width: 0; flex: 1 1 0; position: relative; }}
+section svg {{ display: block; margin: 0 auto; width: 100%; height: calc(100vh - 210px); min-height: 300px; }}
+.view {{ position: absolute; top: 12px; right: 12px; }}
+.view button {{ font: inherit; min-width: 30px; margin-left: 4px; color: inherit; background: transparent;
+                border: 1px solid #818b98; border-radius: 6px; cursor: pointer; }}
 details {{ margin-top: 20px; }}
 pre {{ overflow-x: auto; font-size: 13px; }}
-@media (max-width: 800px) {{ main {{ flex-direction: column; }} section {{ min-width: 0; max-width: 100%; }} }}
+@media (max-width: 800px) {{ main {{ flex-direction: column; }} section {{ max-width: 100%; }} }}
 @media (prefers-color-scheme: dark) {{
   body {{ background: #010409; color: #e6edf3; }}
   section {{ background: #0d1117; border-color: #3d444d; }}
@@ -190,16 +195,15 @@ pre {{ overflow-x: auto; font-size: 13px; }}
 </head>
 <body>
 <h1>{name}</h1>
-<p>{about} Point at a box for the line of the program, its parameters, and why an operator runs in Python.</p>
+<p>{about} Point at a box for the line of the program, its parameters, and why an operator runs in Python. The wheel zooms,
+dragging moves, a double click shows all.</p>
 <main>
 <section>
 <h2>Typed graph</h2>
 {graph}</section>
-<section>
-<h2>Plan{heading}</h2>
-{plan}</section>
-</main>
-{text}</body>
+{plan}</main>
+{text}<script>{script}</script>
+</body>
 </html>
 """
 
@@ -213,12 +217,18 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
     queries = f"{counted(len(program.plans), 'query', 'queries')}, " if len(program.plans) > 1 else ""
     heading = f": {queries}{stages}, parallelism {program.width}, {program.plans[0].key_groups} key groups"
     picture = svg(plan_figure(program), f"plan of {name}", style=False)
+    section = f"<section>\n<h2>Plan{heading}</h2>\n{picture}</section>\n"
     lines = [*program.shared]
     for query, plan in program.named:
         lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan, wording)]
     plan_text = escape("\n".join(lines))
     text = f"<details><summary>The plan as text</summary>\n<pre>{plan_text}</pre>\n</details>\n"
+    return _filled(checked, section, text)
+
+
+def _filled(checked: Checked, plan: str, text: str) -> str:
+    name = checked.graph.name
     graph = svg(typed_graph(checked), f"typed graph of {name}", style=False)
     return _PAGE.format(
-        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, heading=heading, plan=picture, text=text
+        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, plan=plan, text=text, script=SCRIPT
     )

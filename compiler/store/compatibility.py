@@ -288,7 +288,7 @@ def finished_run(checkpoint: Path, more: str = "") -> RunError:
     return RunError(
         "TT212",
         f"the run of checkpoint {checkpoint} is finished: it came to the end of its input, and everything was answered{more}",
-        fix="give another --checkpoint and output for a new run; use --no-drain for runs that go on later",
+        fix="give another --checkpoint and output for a new run, or --overwrite; use --no-drain for runs that go on later",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -21,11 +21,14 @@ from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout, states
 from tracetypes.compiler.store.state_summary import keys_of
 from tracetypes.compiler.store.state_values import iso, plain, when
-from tracetypes.errors import UsageError
+from tracetypes.errors import UsageError, counted
 from tracetypes.records import show
 from tracetypes.templates import OpKeyedUnordered
 
 __all__ = ["KeyState", "find_key", "of_key"]
+
+SHOWN: Final = 120
+"""Characters of a value."""
 
 
 @attrs.frozen
@@ -50,7 +53,13 @@ class KeyState:
     def line(self) -> str:
         """For people."""
         what = self.operator if self.end is None else f"held for the block that ends at {when(self.end or 0)}"
-        return f"stage {self.stage}, key group {self.group}, {what}: {show(self.value, 2_000)}"
+        return f"stage {self.stage}, key group {self.group}, {what}: {_short(self.value)}"
+
+
+def _short(value: Any) -> str:
+    """A value on two lines of a screen at most. A long list begins with its length."""
+    text = show(value, SHOWN)
+    return f"{counted(len(value), 'value')}, {text}" if isinstance(value, list) and text.endswith("...") else text
 
 
 def find_key(

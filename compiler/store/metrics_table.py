@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,15 @@ from tracetypes.nodes import title
 __all__ = ["Query", "Row", "Table"]
 
 COLUMNS = ("items", "out", "markers", "up to", "lag", "keys", "state", "late", "rejected")
+
+LESS: Final = ("markers", "state", "keys", "lag", "out", "up to")
+"""What a narrow terminal has no room for, the first one first."""
+
+NAMES: Final = 24
+"""Columns of names, which are cut before a column of numbers is left out."""
+
+SHORTEST: Final = 8
+"""Columns of names at least."""
 
 
 @attrs.define
@@ -116,8 +126,9 @@ class Table:
         """Count a micro-batch."""
         self.queries[batch.query].add(batch)
 
-    def lines(self) -> list[str]:
-        """The table as text, with columns as wide as necessary."""
+    def lines(self, width: int | None = None) -> list[str]:
+        """The table as text, with columns as wide as necessary. ``width``: what a line has room for. Columns for which there is
+        no room are left out, and names are cut; late and rejected rows stay."""
         rows: list[tuple[str, list[str]]] = [("", list(COLUMNS))]
         for query in self.queries.values():
             batches = counted(query.batches, "micro-batch", "micro-batches")
@@ -126,12 +137,27 @@ class Table:
             rows += [(f"  {row.name}", row.cells) for row in query.rows]
         first = max(len(name) for name, cells in rows if cells)
         widths = [max((len(cells[at]) for _, cells in rows if cells), default=0) for at in range(len(COLUMNS))]
+        shown = list(range(len(COLUMNS)))
+        if width is not None:
+            for name in LESS:
+                if _width(min(first, NAMES), [widths[at] for at in shown]) <= width:
+                    break
+                shown.remove(COLUMNS.index(name))
+            first = max(min(first, width - _width(0, [widths[at] for at in shown])), SHORTEST)
         return [
-            "  ".join([name.ljust(first), *(c.rjust(w) for c, w in zip(cells, widths, strict=True))]).rstrip()
+            "  ".join([_cut(name, first).ljust(first), *(cells[at].rjust(widths[at]) for at in shown)]).rstrip()
             if cells
             else name
             for name, cells in rows
         ]
+
+
+def _width(first: int, others: Sequence[int]) -> int:
+    return first + sum(2 + one for one in others)
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"{name[: width - 1]}\u2026"
 
 
 def _count(number: int | None) -> str:

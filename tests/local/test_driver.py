@@ -34,7 +34,7 @@ from tracetypes import (
     sort,
 )
 from tracetypes import run as run_flow
-from tracetypes.arguments import SCHEDULING, parser
+from tracetypes.arguments import parser
 from tracetypes.compiler.connectors.program_rows import Rows
 from tracetypes.compiler.local import exchange
 from tracetypes.compiler.local.backend import LocalBackend, LocalEngine
@@ -52,6 +52,7 @@ from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.errors import TraceTypesError, UsageError
 from tracetypes.nodes import Apply
+from tracetypes.run_arguments import SCHEDULING
 from tracetypes.running import engine_of
 
 QUICK: Final = set(Phase) - {Phase.shrink, Phase.explain}
