@@ -172,10 +172,19 @@ def test_check(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "explain", "examples/home_energy.py:flow", "--parallelism", "4")
+    code, out, err = run(capsys, "explain", "examples/home_energy.py:flow", "--parallelism", "4", "--passes")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[:4] == ["dataflow home-energy", "", "graph", "      0  source 'readings' : U[Unit, Measurement]"]
+    assert lines[:6] == [
+        "dataflow home-energy",
+        "",
+        "what runs where",
+        "    flat_map: over columns, behind the source 'readings'",
+        "    sort, interpolate: over columns, by key, in 16 key groups",
+        "    key_by: over columns, behind the operators before",
+    ]
+    at = lines.index("graph")
+    assert lines[at + 1] == "      0  source 'readings' : U[Unit, Measurement]"
     for line in (
         "      1  flat_map <- 0 : U[Plug, Load]",
         "      2  SORT <- 1 : O[Plug, Load]",
@@ -194,6 +203,9 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
         assert line in lines
     passes = [line.partition(":")[0] for line in lines if line.startswith("after ")]
     assert len(passes) == len(set(passes)) >= 3
+    _, short, _ = run(capsys, "explain", "examples/home_energy.py:flow", "--parallelism", "4")
+    assert [line for line in short.splitlines() if line.startswith("after ")] == []
+    assert "plan: 2 stages, parallelism 4, 16 key groups" in short
 
 
 def test_explain_shows_the_parallelism_and_the_key_groups(capsys: pytest.CaptureFixture[str]) -> None:

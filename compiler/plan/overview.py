@@ -40,10 +40,11 @@ def overview(compiled: Program, wording: Wording) -> Iterator[str]:
     machine: dict[str, None] = {}
     yield "what runs where"
     for name, plan in compiled.named:
+        parts = list(_parts(plan))
         if several:
-            yield f"    query {name}"
-        for part in _parts(plan):
-            yield from _shown(part)
+            yield f"    query {name}{'' if parts else ': no operator, it hands rows on'}"
+        for part in parts:
+            yield from (f"{'    ' if several else ''}{line}" for line in _shown(part))
             python |= {run.node.id: run for run in part.runs if not run.native and run.where is not None}
         for stage in plan.stages:
             for step, run in zip(stage.steps, keyed_runs(stage), strict=True):

@@ -1,4 +1,5 @@
-"""A dataflow and its plan on one page: HTML that needs no network. Its script zooms and moves the pictures."""
+"""A dataflow and its plan on one page: HTML that needs no network and no script. Its pictures fit the window, and can be zoomed
+and moved."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from tracetypes.compiler.plan.facts import is_straight, needs_of
 from tracetypes.compiler.plan.operator_runs import Runs, Wording, combining_run, keyed_runs, stateless_runs
 from tracetypes.compiler.plan.plan import FromChannel, FromSource, FromStage, Link, Plan, Stage, links
 from tracetypes.compiler.plan.program import Program
-from tracetypes.compiler.plan.viewing import SCRIPT
+from tracetypes.compiler.plan.viewing import FRAMES, framed
 from tracetypes.errors import counted
 from tracetypes.nodes import Apply, title
 
@@ -180,11 +181,7 @@ p {{ margin: 0 0 14px; }}
 main {{ display: flex; gap: 20px; align-items: stretch; }}
 section {{ background: #ffffff; border: 1px solid #d1d9e0; border-radius: 8px; padding: 16px;
            box-sizing: border-box; min-width: 0; flex: 1 1 0; position: relative; }}
-section svg {{ display: block; margin: 0 auto; width: 100%; height: calc(100vh - 210px); min-height: 300px; }}
-.view {{ position: absolute; top: 12px; right: 12px; }}
-.view button {{ font: inherit; min-width: 30px; margin-left: 4px; color: inherit; background: transparent;
-                border: 1px solid #818b98; border-radius: 6px; cursor: pointer; }}
-details {{ margin-top: 20px; }}
+{viewing}details {{ margin-top: 20px; }}
 pre {{ overflow-x: auto; font-size: 13px; }}
 @media (max-width: 800px) {{ main {{ flex-direction: column; }} section {{ max-width: 100%; }} }}
 @media (prefers-color-scheme: dark) {{
@@ -195,15 +192,13 @@ pre {{ overflow-x: auto; font-size: 13px; }}
 </head>
 <body>
 <h1>{name}</h1>
-<p>{about} Point at a box for the line of the program, its parameters, and why an operator runs in Python. The wheel zooms,
-dragging moves, a double click shows all.</p>
+<p>{about} Point at a box for the line of the program, its parameters, and why an operator runs in Python. </p>
 <main>
 <section>
 <h2>Typed graph</h2>
 {graph}</section>
 {plan}</main>
-{text}<script>{script}</script>
-</body>
+{text}</body>
 </html>
 """
 
@@ -217,7 +212,7 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
     queries = f"{counted(len(program.plans), 'query', 'queries')}, " if len(program.plans) > 1 else ""
     heading = f": {queries}{stages}, parallelism {program.width}, {program.plans[0].key_groups} key groups"
     picture = svg(plan_figure(program), f"plan of {name}", style=False)
-    section = f"<section>\n<h2>Plan{heading}</h2>\n{picture}</section>\n"
+    section = f"<section>\n<h2>Plan{heading}</h2>\n{framed(picture, 'plan')}</section>\n"
     lines = [*program.shared]
     for query, plan in program.named:
         lines += [*([f"query {query}"] if len(program.plans) > 1 else []), *show_plan(plan, wording)]
@@ -228,7 +223,7 @@ def page(checked: Checked, wording: Wording, program: Program) -> str:
 
 def _filled(checked: Checked, plan: str, text: str) -> str:
     name = checked.graph.name
-    graph = svg(typed_graph(checked), f"typed graph of {name}", style=False)
+    graph = framed(svg(typed_graph(checked), f"typed graph of {name}", style=False), "graph")
     return _PAGE.format(
-        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, plan=plan, text=text, script=SCRIPT
+        name=escape(name), about=_ABOUT, style=STYLE, graph=graph, plan=plan, text=text, viewing=FRAMES
     )
