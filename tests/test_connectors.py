@@ -9,9 +9,10 @@ import pytest
 
 from tests.test_imports import PACKAGES
 from tracetypes import csv, kafka
+from tracetypes.addresses import ADDRESSES, address_lines
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.program_rows import Rows
-from tracetypes.compiler.connectors.registry import connector_of, difference
+from tracetypes.compiler.connectors.registry import _CONNECTORS, connector_of, difference
 from tracetypes.compiler.local.inputs import OPENINGS as LOCAL_OPENINGS
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.store.outputs import OUTPUTS
@@ -81,3 +82,13 @@ def test_nobody_else_looks_at_the_beginning_of_an_address() -> None:
         if isinstance(node, ast.Constant) and node.value in ("kafka:", "kafka://", "delta:")
     }
     assert found == {"connectors/kafka.py", "connectors/delta.py"}
+
+
+def test_the_help_of_run_has_every_kind_of_address() -> None:
+    """A new connector has its line in ``tracetypes.addresses``."""
+    in_memory = {"rows", "iterable", "columns", "script"}
+    listed = {connector_of(one.form.replace("PORT", "1")).kind for one in ADDRESSES}
+    assert {one.kind for one in _CONNECTORS} - in_memory == listed
+    text = address_lines()
+    assert max(map(len, text)) <= 78
+    assert all(any(line.startswith(f"  {one.form}") for line in text) for one in ADDRESSES)

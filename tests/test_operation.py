@@ -85,6 +85,7 @@ def test_the_board_is_one() -> None:
 
 
 def test_a_span_for_each_epoch() -> None:
+    pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -110,6 +111,7 @@ def test_a_span_for_each_epoch() -> None:
 
 
 def test_spans_need_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.delenv(ENDPOINT, raising=False)
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", raising=False)
     with pytest.raises(UsageError, match="TT402 --traces: no collector is named"):

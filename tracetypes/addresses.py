@@ -12,11 +12,10 @@ __all__ = ["ADDRESSES", "Address", "address_lines"]
 
 @attrs.frozen
 class Address:
-    """A kind of address. ``form``: how it is written. ``scheme``: how it begins. ``what``: what it is. ``extra``: what has to be
+    """A kind of address. ``form``: how it is written. ``what``: what it is. ``extra``: what has to be
     installed besides a backend."""
 
     form: str
-    scheme: str
     what: str
     reads: bool = True
     writes: bool = True
@@ -24,14 +23,15 @@ class Address:
 
 
 ADDRESSES: Final = (
-    Address("PATH", "", "a file or a folder of files to read, a folder to write: JSON lines, CSV or Parquet, by the ending"),
-    Address("kafka://HOST:PORT/TOPIC", "kafka://", "a topic of Kafka", extra="kafka"),
-    Address("delta:DIR", "delta:", "a Delta table on a local or mounted disk", extra="delta"),
-    Address("mqtt://HOST:PORT/TOPIC", "mqtt://", "topics of MQTT (local backend)", extra="mqtt"),
-    Address("tcp://HOST:PORT", "tcp://", "a socket to connect to, for lines (local backend)"),
-    Address("tcp-listen://HOST:PORT", "tcp-listen://", "a socket that listens, for lines (local backend)"),
-    Address("-", "-", "standard input (local backend), or standard output, as JSON lines"),
-    Address("noop:", "noop:", "nothing is kept: to measure", reads=False),
+    Address("PATH", "files to read, a folder to write: JSON lines, CSV, Parquet, Avro (to read), by the ending"),
+    Address("kafka://HOST:PORT/TOPIC", "a topic of Kafka", extra="kafka"),
+    Address("delta:DIR", "a Delta table on a local or mounted disk", extra="delta"),
+    Address("s3://BUCKET/FOLDER", "objects of a store; gs://, az:// and https:// likewise", writes=False, extra="stores"),
+    Address("mqtt://HOST:PORT/TOPIC", "topics of MQTT (local backend)", extra="mqtt"),
+    Address("tcp://HOST:PORT", "a socket to connect to, for lines (local backend)"),
+    Address("tcp-listen://HOST:PORT", "a socket that listens, for lines (local backend)"),
+    Address("-", "standard input (local backend), or standard output, as JSON lines"),
+    Address("noop:", "nothing is kept: to measure", reads=False),
 )
 """What stands behind ``--input SOURCE=`` and ``--output SINK=``."""
 
