@@ -411,16 +411,16 @@ class Line:
     of: str
 
 
-LINES = leaf_of(U[Unit, str], time=lambda line: int(line.split(" ")[0]))
+NUMBERED = leaf_of(U[Unit, str], time=lambda line: int(line.split(" ")[0]))
 NAMED = leaf_of(U[Unit, Line], time=lambda one: int(one.at))
-KEYED_LINES = leaf_of(U[int, Line], key=lambda one: int(one.of), time=lambda one: int(one.at))
+BY_NUMBER = leaf_of(U[int, Line], key=lambda one: int(one.of), time=lambda one: int(one.at))
 
 
 def raw_line(leaf: FromSource, at: str, of: str) -> bytes:
-    return f"{at} {of}".encode() if leaf is LINES else json.dumps({"at": at, "of": of}).encode()
+    return f"{at} {of}".encode() if leaf is NUMBERED else json.dumps({"at": at, "of": of}).encode()
 
 
-@pytest.mark.parametrize("leaf", [LINES, NAMED, KEYED_LINES], ids=["lines", "records", "keys"])
+@pytest.mark.parametrize("leaf", [NUMBERED, NAMED, BY_NUMBER], ids=["lines", "records", "keys"])
 @settings(max_examples=some(40), deadline=None)
 @given(
     st.lists(st.integers(-9, 99).map(str), min_size=40, max_size=60),
@@ -434,7 +434,7 @@ def test_a_few_rows_without_a_time_or_key_leave_the_others_as_columns(
     for at, text in bad.items():
         if at < len(pairs):
             pairs[at] = ("5", text) if in_key else (text, "7")
-    format: Any = TextLines() if leaf is LINES else JsonLines()
+    format: Any = TextLines() if leaf is NUMBERED else JsonLines()
     lines = [raw_line(leaf, *pair) for pair in pairs]
     agree(leaf, format, lines)
     found = together(leaf, format, lines)
