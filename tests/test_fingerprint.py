@@ -475,6 +475,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
     (Source, "ordered_by"): (ordered(ordered_by=FIRST), ordered(ordered_by=SECOND)),
     (Source, "format"): (source(), source(format=csv())),
     (Source, "times"): (source(), source(times="truncate")),
+    (Source, "file_name"): (source(), source(file_name="id")),
     (Source, "output"): (late("items"), late("late")),
     (Apply, "op"): (flow(keyed=Count(weight=1)), flow(keyed=Count(weight=2))),
     (Apply, "parallelism"): (in_copies(COUNT, 1), in_copies(COUNT, 2)),

@@ -611,6 +611,7 @@ class _Checker:
             if isinstance(node, Source) and node.output != "items":
                 continue
             if isinstance(node, Source):
+                self.file_name(node, EdgeType(edge.ordered, edge.key if node.key is None else Unit, edge.value))
                 self.flat(node, EdgeType(edge.ordered, edge.key if node.key is None else Unit, edge.value))
                 continue
             if node.position is not None and not edge.ordered:
@@ -654,6 +655,20 @@ class _Checker:
         if names and set(columns) <= set(names):
             found = f"partition_by={list(names)!r}, which are all columns"
             self.refuse("TT119", node, found, "a column that the files have", "leave one out")
+
+    def file_name(self, node: Source, edge: EdgeType) -> None:
+        """The column that is the name of the file."""
+        if node.file_name is None:
+            return
+        try:
+            columns = dict(Layout(schema_of(edge.key), schema_of(edge.value)).columns)
+        except DataError:
+            return
+        schema = columns.get(node.file_name)
+        bare = schema.item if isinstance(schema, Optional) else schema
+        if not isinstance(bare, String) or isinstance(node.format, TextLines):
+            found = f"file_name={node.file_name!r} for {', '.join(columns) or 'no columns'}"
+            self.refuse("TT119", node, found, "a column of text", "name a field of the record that is a str, or the column 'key'")
 
     def flat(self, node: Source | Sink, edge: EdgeType) -> None:
         if isinstance(node, Sink) and isinstance(node.format, Avro):

@@ -218,6 +218,7 @@ class Dataflow:
         key: Callable[[V], K] | None = None,
         format: Format | Kafka | None = None,
         times: Times = "exact",
+        file_name: str | None = None,
     ) -> SourceStream[O[K, V]]: ...
     @overload
     def source(
@@ -229,6 +230,7 @@ class Dataflow:
         key: Callable[[V], K] | None = None,
         format: Format | Kafka | None = None,
         times: Times = "exact",
+        file_name: str | None = None,
     ) -> SourceStream[U[K, V]]: ...
     def source(
         self,
@@ -240,6 +242,7 @@ class Dataflow:
         ordered_by: Callable[[Any], Orderable] | RowPosition | None = None,
         format: Format | Kafka | None = None,
         times: Times = "exact",
+        file_name: str | None = None,
     ) -> SourceStream[Any]:
         """Add a source of this name and return its stream. The methods :meth:`~SourceStream.late` and
         :meth:`~SourceStream.rejects` of the stream return the rows that it leaves out.
@@ -249,7 +252,8 @@ class Dataflow:
         rows have a column ``key`` besides those of the value. ``ordered_by`` is required for ``O``: a function of the
         value, or :data:`ROW_POSITION`. ``format``: the format of files (None: by the ending of their name), or
         :func:`kafka` for records of a topic. ``times``: a row with a time that is more exact than a microsecond is a
-        reject; ``"truncate"`` cuts its digits off, towards the past.
+        reject; ``"truncate"`` cuts its digits off, towards the past. ``file_name``: the column that is the name of the file in
+        which a row is, without its folder, if the file has no such column itself.
         """
         if markers is None:
             raise UsageError(
@@ -274,6 +278,7 @@ class Dataflow:
                 ordered_by=ordered_by,
                 format=format,
                 times=times,
+                file_name=file_name,
             )
         )
         return SourceStream(self, stream.id)

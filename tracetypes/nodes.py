@@ -55,7 +55,8 @@ class _Vertex:
 @attrs.frozen(eq=False, kw_only=True)
 class Source(_Vertex):
     """Where a stream comes in. ``edge`` is the declared annotation ``U[K, V]`` or ``O[K, V]``, of the source's items. The same
-    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows."""
+    source may be there several times, with one ``output`` each: its items, its late items, its rejected rows. ``file_name``: the
+    column that is the name of the file of a row."""
 
     name: str
     edge: Any
@@ -66,6 +67,7 @@ class Source(_Vertex):
     times: Times = "exact"
     output: Output = "items"
     inputs: tuple[int, ...] = ()
+    file_name: str | None = None
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from tracetypes.compiler.backend.backend import Backend, Opening, OpenInput
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.backend.open_segment import OpenSegment, Reports
 from tracetypes.compiler.backend.run_options import Places, RunOptions
+from tracetypes.compiler.connectors.registry import refuse_file_name
 from tracetypes.compiler.graph.segments import Segment
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import FromSource, Plan
@@ -80,6 +81,7 @@ class SegmentOpener:
         """Open the inputs of sources. ``leaves``: one of each source. ``readings``: how often each is read."""
         for name, leaf in leaves.items():
             address, order = self.places.inputs[name], self.options.orders.get(name, "modified")
+            refuse_file_name(leaf.source, address)
             opening = Opening(
                 leaf, address, self.scratch, self.options.files_per_step, order, not self.options.follow, readings[name]
             )

@@ -143,7 +143,7 @@ def _opened(
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     zone = format.zone if isinstance(format, Avro) else None
-    outside = plain_values(layout, folder_values(path, layout, zone, names))
+    outside = plain_values(layout, folder_values(path, layout, zone, names, leaf.source.file_name))
     columns = tuple((name, schema) for name, schema in layout.columns if name not in outside)
     try:
         decoder = AvroDecoder(header.schema, _record(columns), None)

@@ -48,7 +48,7 @@ def first_record(blocks: Iterable[bytes], format: Csv) -> bytes:
 def read_header(format: Csv, leaf: FromSource, raw: bytes, where: str) -> Sequence[str]:
     """The columns in a header. Folders above the file have others. Raises :class:`RunError` ``TT203``."""
     columns = split_header(format, raw.decode("utf-8", "replace"))
-    outside = folder_texts(where, [name for name, _ in leaf.layout.columns])
+    outside = folder_texts(where, [name for name, _ in leaf.layout.columns], leaf.source.file_name)
     problem = header_problem(format, leaf.layout, columns, where, outside)
     if problem is not None:
         raise problem

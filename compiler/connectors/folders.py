@@ -41,10 +41,13 @@ def _encoded(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-def folder_texts(path: str, names: Collection[str]) -> dict[str, str | None]:
-    """The values of the columns of these names that the folders above a file have. Raises :class:`RunError` ``TT203`` if
-    there are two of one column."""
+def folder_texts(path: str, names: Collection[str], file_name: str | None = None) -> dict[str, str | None]:
+    """The values of the columns of these names that the folders above a file have. ``file_name``: the column that is its own
+    name. Raises :class:`RunError` ``TT203`` if there are two of one column."""
     texts: dict[str, str | None] = {}
+    if file_name is not None:
+        texts[file_name] = PurePath(path).name
+        names = [name for name in names if name != file_name]
     for folder in PurePath(path).parts[:-1] if "=" in path else ():
         name, is_column, text = folder.partition("=")
         if not is_column or (name := unquote(name)) not in names:
@@ -59,11 +62,14 @@ def folder_texts(path: str, names: Collection[str]) -> dict[str, str | None]:
     return texts
 
 
-def folder_values(path: str, layout: Layout, zone: str | None, besides: Collection[str] = ()) -> Mapping[str, Any]:
-    """The values of the columns of a layout that the folders above a file have, without those ``besides``.
-    Raises :class:`RunError` ``TT203`` if one is no value of its column."""
+def folder_values(
+    path: str, layout: Layout, zone: str | None, besides: Collection[str] = (), file_name: str | None = None
+) -> Mapping[str, Any]:
+    """The values of the columns of a layout that the folders above a file have, without those ``besides``. ``file_name``: as of
+    :func:`folder_texts`. Raises :class:`RunError` ``TT203`` if one is no value of its column."""
     wanted = {name: schema for name, schema in layout.columns if name not in besides and not isinstance(schema, UnitValue)}
-    return {name: _value(path, name, wanted[name], zone, text) for name, text in folder_texts(path, wanted).items()}
+    texts = folder_texts(path, wanted, file_name if file_name in wanted else None)
+    return {name: _value(path, name, wanted[name], zone, text) for name, text in texts.items()}
 
 
 def _value(path: str, name: str, schema: Schema, zone: str | None, text: str | None) -> Any:

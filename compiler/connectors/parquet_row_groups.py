@@ -269,7 +269,7 @@ def _of_folders(leaf: FromSource, path: str, file: pq.ParquetFile) -> Mapping[st
     """The columns that a file lacks, and the folders above it have."""
     format, layout = leaf.source.format, leaf.layout
     zone = format.zone if isinstance(format, Parquet) else None
-    values = folder_values(path, layout, zone, file.schema_arrow.names)
+    values = folder_values(path, layout, zone, file.schema_arrow.names, leaf.source.file_name)
     return {name: array(schema, [values[name]])[0] for name, schema in layout.columns if name in values}
 
 

@@ -18,10 +18,11 @@ from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
 from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
+from tracetypes.errors import UsageError
 from tracetypes.formats import Avro, Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
-__all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "register", "writing"]
+__all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "refuse_file_name", "register", "writing"]
 
 PIECES = "in pieces (the pieces are the RR split: no data moves)"
 
@@ -334,6 +335,16 @@ def difference(before: EndpointIdentity, now: EndpointIdentity) -> str | None:
 
 def _display(identity: EndpointIdentity) -> str:
     return connector_of_kind(identity.kind).display_name.format(identity.name)
+
+
+def refuse_file_name(source: Source, address: object) -> None:
+    """Raises :class:`UsageError` ``TT402`` if a source wants the names of files, and its input is none of files."""
+    if source.file_name is not None and not isinstance(connector_of(address), Files):
+        raise UsageError(
+            "TT402",
+            f"source {source.name!r} has file_name={source.file_name!r}, and its input has no files",
+            fix="give it files, or leave file_name out",
+        )
 
 
 def reading(source: Source, address: object, *, files: str) -> Iterator[tuple[str, str]]:

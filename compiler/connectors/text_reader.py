@@ -163,13 +163,14 @@ class TextReader:
 
     def _below(self, path: str) -> TextReader:
         """The reader of a file: the folders above it may be columns. Raises :class:`RunError` ``TT203``."""
-        folder = os.path.dirname(path)
-        if "=" not in folder or isinstance(self.format, TextLines | ProgramLines):
+        column = self.leaf.source.file_name
+        folder = os.path.dirname(path) if column is None else path
+        if ("=" not in folder and column is None) or isinstance(self.format, TextLines | ProgramLines):
             return self
         if folder not in self._in_folders:
             if len(self._in_folders) >= HEADERS:
                 self._in_folders.clear()
-            values = folder_values(path, self.leaf.layout, self.format.zone)
+            values = folder_values(path, self.leaf.layout, self.format.zone, (), column)
             rows = TextReader(self.leaf, self.format, self.header, self.read, self.verifier, values) if values else self
             self._in_folders[folder] = rows
         return self._in_folders[folder]

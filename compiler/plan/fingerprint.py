@@ -81,6 +81,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
         "times": FREE,
         "output": KEPT,
         "inputs": DERIVED,
+        "file_name": FREE,
     },
     Apply: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "op": KEPT, "parallelism": FREE},
     Sort: {"id": DERIVED, "where": FREE, "inputs": DERIVED, "by": KEPT, "parallelism": FREE},
@@ -345,6 +346,8 @@ class _Describer:
                         self.kept[f"{where}, {name}"] = self.strictly(function, f"{where}, {name}")
                 self.free[f"{where}, times"] = source.times
                 self.free[f"{where}, format"] = NOTHING if source.format is None else self.loosely(source.format)
+                if source.file_name is not None:
+                    self.free[f"{where}, column for the name of the file"] = source.file_name
                 tells = "another reading of the source" if leaf.quiet else "this reading"
                 self.kept[f"{label}, {TELLS}"] = tells
                 self.free[f"{where}, type"] = str(edge_type(source.edge))

@@ -82,6 +82,12 @@ class FileInput(Input):
         self.spark, self.leaf, self.path, self.files_per_step = spark, leaf, path, files_per_step
         self.source_files = SourceFiles(leaf, path, order, self.is_listed)
         self.format = self.source_files.format
+        if not self.is_listed and leaf.source.file_name is not None:
+            raise RunError(
+                "TT402",
+                f"source {leaf.source.name!r}: Spark reads {path}, and no names of files",
+                fix="read the files from a local or mounted disk, or leave file_name out",
+            )
         if not self.is_listed and isinstance(self.format, Avro):
             raise RunError(
                 "TT402",

@@ -83,7 +83,7 @@ class SourceFiles:
 
     def _in_folders(self, name: str) -> Collection[str]:
         """The columns of the source that the folders above a file have."""
-        return folder_texts(name, [column for column, _ in self.leaf.layout.columns])
+        return folder_texts(name, [column for column, _ in self.leaf.layout.columns], self.leaf.source.file_name)
 
     def place(self, path: str, modified: int) -> Any:
         """What sorts files that are found together. Files without a time are the first ones."""

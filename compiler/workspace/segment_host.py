@@ -26,6 +26,7 @@ from tracetypes.compiler.backend.open_segment import OpenSegment, Reports
 from tracetypes.compiler.backend.segment_opener import begin_files
 from tracetypes.compiler.backend.summary import Summary, shown_difference
 from tracetypes.compiler.backend.supervisor import unexpected
+from tracetypes.compiler.connectors.registry import refuse_file_name
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.store.compatibility import claim
@@ -389,6 +390,7 @@ class SegmentHost:
             source = leaf.source.name
             order = launch.orders.get(source, "modified")
             scratch = str(self.folder / "segments" / name / "scratch")
+            refuse_file_name(leaf.source, launch.inputs[source])
             inputs[source] = backend.open(Opening(leaf, launch.inputs[source], scratch, None, order, False, 1))
         store = RunStore(checkpoint)
         backend.log(store.path).clean()

@@ -162,6 +162,7 @@ class _Identifier:
             ("ordered by", node.ordered_by),
             ("format", node.format),
             ("times", node.times),
+            *([("file name", node.file_name)] if node.file_name is not None else []),
         ):
             writer.named(label, one)
         if node.output == "rejects":
