@@ -27,6 +27,7 @@ FILES = {
 }
 """Tests by row of the table about files."""
 
+REGISTRY = "test_registered_records.py::test_"
 KAFKA, TABLES = "spark/test_kafka.py::test_", "spark/test_tables.py::test_"
 POSTGRES = "stdlib/test_postgres.py::test_"
 CONNECTORS = {
@@ -53,6 +54,14 @@ CONNECTORS = {
         f"{KAFKA}channels_without_a_broker",
     ],
     "Kafka: a setting of `?config=` that no client takes": [f"{KAFKA}TT402_a_setting_that_no_client_takes"],
+    "Kafka: a schema of the registry no longer fits the record": [
+        f"{REGISTRY}TT203_a_schema_that_does_not_fit",
+        f"{REGISTRY}what_cannot_be_decoded_is_a_reject",
+    ],
+    "Kafka: the registry does not answer for a minute": [
+        f"{REGISTRY}TT208_a_registry_that_is_down",
+        f"{KAFKA}nothing_is_lost_while_a_registry_is_away",
+    ],
     "Kafka: `security.protocol` is not what the broker speaks": [f"{KAFKA}a_broker_speaks_plaintext"],
     "Delta: versions are added, files are compacted": [
         f"{TABLES}from_table_to_table_with_versions_that_come_later",
