@@ -29,7 +29,7 @@ def tag(about: os.stat_result) -> str:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = 0
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""

@@ -88,7 +88,10 @@ RULES = (
         "only the connectors of object stores need their clients",
         "tracetypes",
         ("obstore", "boto3"),
-        but=tuple(f"tracetypes.compiler.connectors.{name}" for name in ("object_store", "object_writes", "store_clients")),
+        but=tuple(
+            f"tracetypes.compiler.connectors.{name}"
+            for name in ("object_ranges", "object_store", "object_writes", "store_clients")
+        ),
     ),
     Rule(
         "only the connectors of Delta need its tables",

@@ -7,7 +7,7 @@ import io
 import re
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -32,10 +32,11 @@ from tests.store_server import (
     slow,
 )
 from tracetypes import Dataflow, RunError, TraceTypesError, U, Unit, UsageError, every, run, start, text_lines
-from tracetypes.compiler.connectors import object_store, store_clients
+from tracetypes.compiler.connectors import object_ranges, object_store, store_clients
 from tracetypes.compiler.connectors.files import by_name, open_file, range_of, state_of, walk
 from tracetypes.compiler.connectors.object_store import ObjectStore
 from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
+from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.store import input_files
 from tracetypes.formats import Format
 from tracetypes.stdlib import aggregate, count, key_by
@@ -213,9 +214,9 @@ def test_an_object_is_read_as_a_file(server: Server, monkeypatch: pytest.MonkeyP
     content = bytes(range(256)) * 40
     server.put("x", content)
     for small in (0, 1 << 20):
-        monkeypatch.setattr(object_store, "SMALL", small)
-        monkeypatch.setattr(object_store, "LEAST", 100)
-        monkeypatch.setattr(object_store, "PART", 700)
+        monkeypatch.setattr(object_ranges, "SMALL", small)
+        monkeypatch.setattr(object_ranges, "LEAST", 100)
+        monkeypatch.setattr(object_ranges, "PART", 700)
         with open_file(server.address("x")) as file:
             assert (file.read(10), file.tell(), file.read(3)) == (content[:10], 10, content[10:13])
             assert (file.seek(-4, io.SEEK_END), file.read(), file.read(5)) == (len(content) - 4, content[-4:], b"")
@@ -224,6 +225,50 @@ def test_an_object_is_read_as_a_file(server: Server, monkeypatch: pytest.MonkeyP
             assert file.read() == content[3:]
             assert file.seek(99_999) == 99_999
             assert file.read(1) == b""
+
+
+def test_ranges_that_are_expected_come_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytes(range(256)) * 40
+    server.put("x", content)
+    state = state_of(server.address("x"))
+    assert state is not None
+    for name in ("SMALL", "LEAST"):
+        monkeypatch.setattr(object_ranges, name, 100)
+    ranges = object_ranges.Ranges(server.address("x"), state)
+    server.requests.clear()
+    ranges.expect([(0, 500), (7_000, 7_010), (0, 500)])
+    for begin, end in ((7_000, 7_010), (0, 500), (300, 400)):
+        with ranges.file() as file:
+            file.seek(begin)
+            assert file.read(end - begin) == content[begin:end]
+    assert sorted(one.headers["HTTP_RANGE"] for one in server.requests) == ["bytes=0-499", "bytes=300-399", "bytes=7000-7099"]
+    server.put("x", content[::-1])
+    ranges.expect([(0, 500)])
+    with ranges.file() as file, pytest.raises(OSError, match="has changed"):
+        file.read(500)
+
+
+def test_columns_of_row_groups_come_ahead(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMALL", "LEAST"):
+        monkeypatch.setattr(object_ranges, name, 100)
+    monkeypatch.setattr(limits, "TOGETHER", 1)
+    expected: list[tuple[int, int]] = []
+    real = object_ranges.Ranges.expect
+
+    def expect(self: object_ranges.Ranges, places: Iterable[tuple[int, int]]) -> None:
+        known = list(places)
+        expected.extend(known)
+        real(self, known)
+
+    monkeypatch.setattr(object_ranges.Ranges, "expect", expect)
+    for at in range(2):
+        server.put(f"in/{at}.parquet", as_parquet(ROWS[at * 50 : at * 50 + 50], group=10))
+    server.requests.clear()
+    assert len(read(server.address("in"))) == 100
+    wanted = [f"bytes={begin}-{max(end, begin + 100) - 1}" for begin, end in expected]
+    assert len(wanted) > 8
+    asked = [one.headers["HTTP_RANGE"] for one in server.requests if "HTTP_RANGE" in one.headers]
+    assert {*wanted} <= {*asked}
 
 
 def test_a_range_comes_in_blocks(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,8 +330,8 @@ def test_lines_of_text(server: Server) -> None:
 def test_a_large_object_is_read_in_parts(server: Server, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     for name in ("SMALLEST", "LARGEST", "LARGE"):
         monkeypatch.setattr(input_files, name, 300)
-    monkeypatch.setattr(object_store, "SMALL", 100)
-    monkeypatch.setattr(object_store, "LEAST", 100)
+    monkeypatch.setattr(object_ranges, "SMALL", 100)
+    monkeypatch.setattr(object_ranges, "LEAST", 100)
     server.put(f"big.{ending}", FORMATS[ending](ROWS))
     server.requests.clear()
     assert len(read(server.address(f"big.{ending}"), parallelism=2)) == 100

@@ -209,9 +209,9 @@ def test_a_file_is_opened_again_only_for_texts_that_do_not_repeat(
     pq.write_table(pa.table({"value": texts}), tmp_path / "one.parquet")
     opens: list[str] = []
 
-    def opening(path: str, **options: Any) -> Any:
+    def opening(path: str, *ranges: Any, **options: Any) -> Any:
         opens.append(path)
-        return open_parquet(path, **options)
+        return open_parquet(path, *ranges, **options)
 
     monkeypatch.setattr(parquet_row_groups, "open_parquet", opening)
     assert read(str, tmp_path / "one.parquet", None) == (texts, False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tracetypes.compiler.connectors.object_store import threads
+from tracetypes.compiler.connectors.object_ranges import threads
 from tracetypes.compiler.connectors.store_address import StoreAddress
 from tracetypes.compiler.connectors.store_clients import client
 from tracetypes.compiler.connectors.store_errors import store_error

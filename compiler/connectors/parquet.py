@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracetypes.compiler.connectors.file_system import FileState
-from tracetypes.compiler.connectors.files import open_file
+from tracetypes.compiler.connectors.files import state_of
+from tracetypes.compiler.connectors.object_ranges import Ranges
 from tracetypes.compiler.connectors.store_address import is_store
 from tracetypes.conformance import name_of
 from tracetypes.errors import RunError
@@ -40,13 +41,24 @@ from tracetypes.records import (
     Unsigned,
 )
 
-__all__ = ["check_columns", "check_file", "has_int96", "misfit", "open_parquet", "parts_of", "zone_of"]
+__all__ = ["check_columns", "check_file", "has_int96", "misfit", "open_parquet", "parts_of", "ranges_of", "zone_of"]
 
 
-def open_parquet(path: str, state: FileState | None = None, **options: Any) -> pq.ParquetFile:
-    """A file. ``state``: as it must be, if that is known. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
-    file = open_file(path, state) if is_store(path) else path  # Arrow reads a disk without Python
+def open_parquet(path: str, ranges: Ranges | None = None, **options: Any) -> pq.ParquetFile:
+    """A file. ``ranges``: of an object, if somebody has them. Raises ``OSError`` and :class:`pyarrow.ArrowException`."""
+    ranges = ranges or ranges_of(path)
+    file = path if ranges is None else ranges.file()  # Arrow reads a disk without Python
     return pq.ParquetFile(file, **{"coerce_int96_timestamp_unit": "us", **options})
+
+
+def ranges_of(path: str, state: FileState | None = None) -> Ranges | None:
+    """The ranges of an object, None for a file on a disk. ``state``: as it must be, if that is known. Raises ``OSError``."""
+    if not is_store(path):
+        return None
+    state = state or state_of(path)
+    if state is None:
+        raise FileNotFoundError(f"{path} does not exist")
+    return Ranges(path, state)
 
 
 def check_columns(

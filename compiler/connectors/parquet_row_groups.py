@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +23,8 @@ from tracetypes.compiler.connectors.fitted_columns import (
     lost_digits,
 )
 from tracetypes.compiler.connectors.folders import folder_values
-from tracetypes.compiler.connectors.parquet import check_file, has_int96, open_parquet, zone_of
+from tracetypes.compiler.connectors.object_ranges import Ranges
+from tracetypes.compiler.connectors.parquet import check_file, has_int96, open_parquet, ranges_of, zone_of
 from tracetypes.compiler.connectors.store_errors import StoreError
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime import limits
@@ -46,16 +48,16 @@ class Table(Protocol):
         """The rows of a column with values that do not fit the layout, which are null in the array. None for no row."""
 
 
-def with_dictionaries(path: str, leaf: FromSource, state: FileState | None = None) -> pq.ParquetFile:
+def with_dictionaries(path: str, leaf: FromSource, ranges: Ranges | None = None) -> pq.ParquetFile:
     """A file, opened so that columns of text are read as dictionaries."""
     texts = [name for name, schema in leaf.layout.columns if isinstance(_bare(schema), String | Bytes)]
     try:
-        return open_parquet(path, state, read_dictionary=texts)
+        return open_parquet(path, ranges, read_dictionary=texts)
     except KeyError:  # it lacks one of them
-        with open_parquet(path, state) as file:
+        with open_parquet(path, ranges) as file:
             paths = {file.schema.column(number).path for number in range(len(file.schema))}
             there = [name for name in texts if name in paths]
-            return open_parquet(path, state, metadata=file.metadata, read_dictionary=there)
+            return open_parquet(path, ranges, metadata=file.metadata, read_dictionary=there)
 
 
 def _bare(schema: Schema) -> Schema:
@@ -65,7 +67,7 @@ def _bare(schema: Schema) -> Schema:
 class RowGroup:
     """A row group of a Parquet file, of which columns are read on demand. ``coded``: the file, whose columns of text come as
     dictionaries. ``plain``: opens it so that they do not; ``precise``: so that INT96 has nanoseconds. ``constants``: columns of
-    one value each (a ``pyarrow.Scalar``), which do not come from the file."""
+    one value each (a ``pyarrow.Scalar``), which do not come from the file. ``ranges``: of an object of a store."""
 
     def __init__(
         self,
@@ -76,7 +78,9 @@ class RowGroup:
         plain: Callable[[], pq.ParquetFile],
         precise: Callable[[], pq.ParquetFile],
         constants: Mapping[str, Any],
+        ranges: Ranges | None,
     ) -> None:
+        self.ranges, self.asked = ranges, set[str]()
         self.constants, self.path, self.format = constants, path, leaf.source.format
         self.coded, self.group, self.columns = coded, group, leaf.layout.columns
         self.plain, self.precise = plain, precise
@@ -92,6 +96,7 @@ class RowGroup:
         """A column of the layout. A column that the file lacks is null. Text may be dictionary-encoded."""
         if at not in self.read:
             name, schema = self.columns[at]
+            self.asked.add(name)
             if name in self.constants:
                 self.read[at] = pa.repeat(self.constants[name], self.num_rows)
             elif name in self.types and not isinstance(schema, UnitValue):
@@ -99,6 +104,12 @@ class RowGroup:
             else:
                 self.read[at] = pa.nulls(self.num_rows, arrow_type(schema))
         return self.read[at]
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Columns of these names will be read: those of an object are on their way from now on."""
+        if self.ranges is not None:
+            columns = [column for name in names if name not in self.constants and (column := self.about(name)) is not None]
+            self.ranges.expect(map(_place, columns))
 
     def misfits(self, at: int) -> Misfits | None:
         """The rows of a column with values that do not fit the layout. Statistics may show that there are none."""
@@ -198,6 +209,7 @@ class RowGroups:
     def column(self, at: int) -> Any:
         """A column of the layout, as in :class:`RowGroup`."""
         if at not in self.read:
+            self.expect([self.parts[0].columns[at][0]])
             columns = [part.column(at) for part in self.parts]
             for part in self.parts:
                 part.read.pop(at)
@@ -205,6 +217,16 @@ class RowGroups:
                 columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in columns]
             self.read[at] = pa.concat_arrays(columns)
         return self.read[at]
+
+    @property
+    def asked(self) -> set[str]:
+        """The names of the columns that somebody has read."""
+        return self.parts[0].asked
+
+    def expect(self, names: Collection[str]) -> None:
+        """As in :class:`RowGroup`."""
+        for part in self.parts:
+            part.expect(names)
 
     def misfits(self, at: int) -> Misfits | None:
         """Those of the first row group with any."""
@@ -243,22 +265,45 @@ def tables(
     as text in the log of a table; without a log the folders above the file have them. ``state``: as the file must be."""
     try:
         with ExitStack() as opened:
-            coded = opened.enter_context(with_dictionaries(path, leaf, state))
+            coded = opened.enter_context(with_dictionaries(path, leaf, ranges := ranges_of(path, state)))
             outside = _of_folders(leaf, path, coded) if constants is None else _of_log(leaf, constants)
             check_file(leaf.layout, leaf.source.format, coded, path, outside)
 
             @cache
             def plain() -> pq.ParquetFile:
-                return opened.enter_context(open_parquet(path, state, metadata=coded.metadata))
+                return opened.enter_context(open_parquet(path, ranges, metadata=coded.metadata))
 
             def precise() -> pq.ParquetFile:
-                return open_parquet(path, state, coerce_int96_timestamp_unit="ns")
+                return open_parquet(path, ranges, coerce_int96_timestamp_unit="ns")
 
             count = coded.num_row_groups
             numbers = range(count * part // parts, count * (part + 1) // parts)
-            yield from together(RowGroup(path, coded, group, leaf, plain, precise, outside) for group in numbers)
+            groups = (RowGroup(path, coded, group, leaf, plain, precise, outside, ranges) for group in numbers)
+            yield from together(groups) if ranges is None else _ahead(leaf, list(together(groups)))
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from error
+
+
+_ASKED: Final[WeakKeyDictionary[FromSource, set[str]]] = WeakKeyDictionary()
+"""The columns that were read of the last row groups of a source: likely those of the next ones."""
+
+
+def _ahead(leaf: FromSource, tables: Sequence[RowGroup | RowGroups]) -> Iterator[RowGroup | RowGroups]:
+    """Row groups of an object. Their columns are on their way one table ahead."""
+    for at, table in enumerate(tables):
+        for one in tables[at : at + 2]:
+            one.expect(_ASKED.get(leaf, ()))
+        yield table
+        if table.asked:
+            _ASKED[leaf] = table.asked
+
+
+def _place(column: Any) -> tuple[int, int]:
+    """Where a column of a row group lies in its file."""
+    start: int = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset is not None:
+        start = min(start, column.dictionary_page_offset)
+    return start, start + column.total_compressed_size
 
 
 def _unreadable(path: str, error: Exception) -> RunError:

@@ -86,7 +86,7 @@ def _rows(splits: Sequence[Split]) -> float:
     if size < SMALL:
         return 0.0
     try:
-        with open_parquet(splits[0].path, splits[0].state) as file:
+        with open_parquet(splits[0].path) as file:
             return float(file.metadata.num_rows * size / splits[0].size)
     except (OSError, pa.ArrowException):
         return 0.0
