@@ -521,6 +521,7 @@ CHANGED: dict[tuple[type[Any], str], tuple[Dataflow, Dataflow]] = {
 ASIDE = {
     *((cls, "where") for cls in (Source, Apply, Sort, Merge, Sink, Gate)),  # another line in the same file
     *((cls, "extension") for cls in (Csv, JsonLines, Parquet, Avro)),  # has one value only
+    (Kafka, "envelope"),  # the values are of another type then
     *((Receive, name) for name in ("name", "edge")),  # of channels, in tests/spark/test_changed.py
     *((Gate, name) for name in ("bound", "latest", "latest_by", "name")),  # they end a segment: see the test below
 }

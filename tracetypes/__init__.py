@@ -2,6 +2,7 @@
 
 from tracetypes.algebra import ExactSum
 from tracetypes.check import Checked, check
+from tracetypes.debezium import Change, debezium
 from tracetypes.edges import EdgeType, O, U
 from tracetypes.errors import (
     CheckFailed,
@@ -45,6 +46,7 @@ __version__ = VERSION
 __all__ = [
     "ROW_POSITION",
     "UNIT",
+    "Change",
     "CheckFailed",
     "Checked",
     "DataError",
@@ -83,6 +85,7 @@ __all__ = [
     "check",
     "column",
     "csv",
+    "debezium",
     "decimal",
     "desc",
     "every",

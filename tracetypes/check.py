@@ -20,10 +20,11 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from tracetypes.conformance import hashable, name_of
+from tracetypes.debezium import is_change_of
 from tracetypes.edges import EdgeType, edge_type
 from tracetypes.errors import CheckFailed, CodedError, DataError, Location, Violation, is_own
 from tracetypes.flat_columns import sink_columns
-from tracetypes.formats import Avro, Csv, Layout, TextLines
+from tracetypes.formats import Avro, Csv, Kafka, Layout, TextLines
 from tracetypes.gate_check import gate_problems, key_functions, model_problems, variations
 from tracetypes.graph import DISPLAY, Dataflow, Stream
 from tracetypes.markers import EventTime, InBand, Time
@@ -657,7 +658,11 @@ class _Checker:
             self.refuse("TT119", node, found, "a column that the files have", "leave one out")
 
     def file_name(self, node: Source, edge: EdgeType) -> None:
-        """The column that is the name of the file."""
+        """The column that is the name of the file; and whether values are changes, if the format says so."""
+        row = node.format.envelope if isinstance(node.format, Kafka) else None
+        if row is not None and not is_change_of(edge.value, row):
+            found = f"debezium(row={row}) for values {show_type(edge.value)}"
+            self.refuse("TT119", node, found, f"Change[{row}]", f"declare the source as U[..., Change[{row}]]")
         if node.file_name is None:
             return
         try:

@@ -117,9 +117,10 @@ REGISTERED: Final = ("avro", "protobuf", "json_schema")
 
 @attrs.frozen
 class Kafka:
-    """Records of a topic. ``headers``: fields of the value that come from headers of the same name. ``marker``: the
-    header that makes a record a marker, or a heartbeat. ``markers``: whether a sink sends markers. ``key``, ``value``: one of
-    :data:`REGISTERED`, None for text, bytes and JSON without a schema."""
+    """Records of a topic. ``headers``: fields of the value that come from headers of the same name. ``marker``: the header that
+    makes a record a marker, or a heartbeat. ``markers``: whether a sink sends markers. ``key``, ``value``: one of
+    :data:`REGISTERED`, None for text, bytes and JSON without a schema. ``envelope``: values are changes of rows of a class of
+    this name, as Debezium sends them."""
 
     headers: tuple[str, ...] = ()
     marker: str = MARKER
@@ -127,6 +128,7 @@ class Kafka:
     zone: str | None = None
     key: str | None = None
     value: str | None = None
+    envelope: str | None = None
 
 
 def csv(

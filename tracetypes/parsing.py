@@ -15,6 +15,7 @@ import attrs
 
 from tracetypes.conformance import conform, construct, key_problem, name_of
 from tracetypes.csv_records import BOUND, RecordCutter
+from tracetypes.debezium import change_of, envelope_of, payload_of
 from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Absent, Csv, JsonLines, Kafka, Layout, ProgramLines, TextLines
 from tracetypes.plain_data import from_plain, from_text, json_decoder, made_again, to_plain
@@ -29,6 +30,7 @@ from tracetypes.records import (
     Integer,
     LiteralOf,
     Mismatch,
+    OneOf,
     Optional,
     Record,
     Schema,
@@ -249,6 +251,9 @@ def record_parser(
             return of_bytes(schema, raw, path)
         return from_plain(schema, decode(raw), path)
 
+    if format.envelope is not None:
+        return _parser_of_changes(layout, decoders)
+
     def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         pair_key = parsed(layout.key, key, ".key", decoders.key) if layout.keyed else UNIT
         if not format.headers or value is None:
@@ -261,6 +266,27 @@ def record_parser(
                 (_, schema), path = columns[name], f".{name}"
                 plain[name] = to_plain(schema, of_bytes(schema, raw, path))
         return pair_key, from_plain(layout.value, plain)
+
+    return parse
+
+
+def _parser_of_changes(
+    layout: Layout, decoders: Decoders
+) -> Callable[[bytes | None, bytes | None, Headers], tuple[Any, Any]]:
+    """:func:`record_parser` for envelopes of Debezium."""
+    envelope, decode_key = envelope_of(layout.value), decoders.key or text_of_json(layout.key)
+    decode = decoders.value or text_of_json(envelope)
+
+    def parse(key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
+        pair_key: Any = UNIT
+        if layout.keyed:
+            plain = None if key is None else payload_of(decode_key(key))
+            if isinstance(plain, dict) and len(plain) == 1 and not isinstance(layout.key, Record | OneOf):
+                (plain,) = plain.values()
+            pair_key = from_plain(layout.key, plain, ".key")
+        if value is None:
+            raise Mismatch("", Absent(), "a change (a connector with tombstones.on.delete=false sends no such records)")
+        return pair_key, change_of(from_plain(envelope, payload_of(decode(value))))
 
     return parse
 

@@ -142,7 +142,7 @@ class RecordReader:
     def _together(self, verifier: Verifier | None) -> Callable[[Sequence[Message]], Iterator[TakenRow | Chunk]]:
         """Takes records that are not markers."""
         layout = self.leaf.layout.zoned(self.format.zone)
-        if not isinstance(layout.value, Record) or not layout.opened or self.format.headers:
+        if self.format.envelope is not None or not isinstance(layout.value, Record) or not layout.opened or self.format.headers:
             return lambda messages: map(self.one, messages)
         if self.parts:
             return registered_rows(self.leaf, layout, self.parts, self.one, verifier)

@@ -60,6 +60,8 @@ class TopicSink:
                 f"sink {plan.sink.name!r}: records of a topic are not {type(plan.sink.format).__name__}",
                 fix="declare format=kafka(...) or no format: records are JSON",
             )
+        if isinstance(plan.sink.format, Kafka) and plan.sink.format.envelope is not None:
+            raise RunError("TT207", f"sink {plan.sink.name!r}: changes of Debezium are only read", fix="leave format out")
         if plan.sink.flat:
             what = f"sink {plan.sink.name!r} has flat=True, and a record of a topic has a key and a value, no columns"
             raise UsageError("TT402", what, fix="leave flat out, or map to a flat record")

@@ -18,6 +18,7 @@ from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.protobuf_records import ProtobufDecoder
 from tracetypes.compiler.connectors.schema_registry import RegisteredSchema, registry_of
 from tracetypes.conformance import name_of
+from tracetypes.debezium import envelope_of
 from tracetypes.errors import RunError
 from tracetypes.formats import Kafka, Layout
 from tracetypes.parsing import Decoders, text_of_json
@@ -154,7 +155,8 @@ class TopicSchemas:
     def _parts(self, layout: Layout) -> list[tuple[str, str, Schema]]:
         zoned = layout.zoned(self.format.zone)
         parts = [("key", self.format.key, zoned.key if zoned.keyed else None)]
-        parts.append(("value", self.format.value, _without(zoned.value, self.format.headers)))
+        value = zoned.value if self.format.envelope is None else envelope_of(zoned.value)
+        parts.append(("value", self.format.value, _without(value, self.format.headers)))
         return [(part, kind, schema) for part, kind, schema in parts if kind is not None and schema is not None]
 
     def parts(self, layout: Layout) -> dict[str, PartDecoder]:

@@ -118,7 +118,7 @@ FIELDS: Final[Mapping[type[Any], Mapping[str, str]]] = {
     Parquet: dict.fromkeys(("zone", "extension", "compression"), FREE),
     Avro: dict.fromkeys(("zone", "extension"), FREE),
     TextLines: {},
-    Kafka: dict.fromkeys(("headers", "marker", "markers", "zone", "key", "value"), FREE),
+    Kafka: dict.fromkeys(("headers", "marker", "markers", "zone", "key", "value", "envelope"), FREE),
     Layout: dict.fromkeys(("key", "value", "reserved", "truncated"), DERIVED),
 }
 """What becomes of each field of what an author writes: it is ``kept``, or ``free``, or derived from others (the place of a node,

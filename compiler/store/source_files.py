@@ -54,6 +54,9 @@ class SourceFiles:
 
     def _format(self) -> Format:
         declared = self.leaf.source.format
+        if isinstance(declared, Kafka) and declared.envelope is not None:
+            name = self.leaf.source.name
+            raise RunError("TT207", f"source {name!r}: changes of Debezium come from a topic", fix="give it a topic: kafka://...")
         if declared is not None and not isinstance(declared, Kafka):
             return declared
         if not self.names and declared is None:
