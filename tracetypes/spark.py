@@ -1,6 +1,7 @@
-"""Dataflows inside queries of Spark (docs/transform.md). It needs the extra ``spark``.
+"""Dataflows inside queries of Spark, and DataFrames of Spark as inputs of ``run`` (docs/transform.md). They need the extra
+``spark``.
 
-The function lies in ``compiler/spark/transform``. This module gives it the name by which users import it.
+The functions lie in ``compiler/spark``. This module gives them the name by which users import them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from .compiler.backend.compilation import extras
 
 with extras():
+    from .compiler.spark.ordered_frame import OrderedFrame, ordered
     from .compiler.spark.transform import Transformed, transform
 
-__all__ = ["Transformed", "transform"]
+__all__ = ["OrderedFrame", "Transformed", "ordered", "transform"]

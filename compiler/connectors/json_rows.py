@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tracetypes.plain_data import decimal_text, to_plain
 from tracetypes.records import Float
 
-__all__ = ["json_lines", "plain_values"]
+__all__ = ["json_lines", "json_texts", "plain_values"]
 
 _ESCAPED: Final = bytes(range(0x20)) + b'"\\'
 """What JSON does not have as it is in a text."""
@@ -33,7 +33,7 @@ def json_lines(batch: Any) -> memoryview:
     parts: list[Any] = []
     before = "{"
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        parts += [f"{before}{_dumps(name)}:", _texts(column)]
+        parts += [f"{before}{_dumps(name)}:", json_texts(column)]
         before = ","
     lines = _joined(*parts, "}\n")
     _, offsets, data = lines.buffers()
@@ -44,7 +44,7 @@ def json_lines(batch: Any) -> memoryview:
     return memoryview(data)[ends[0] : ends[batch.num_rows]]
 
 
-def _texts(column: Any) -> Any:
+def json_texts(column: Any) -> Any:
     """The values of a column as JSON, in an Arrow array of large strings without nulls."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):

@@ -18,7 +18,7 @@ from tracetypes.parsing import line_of_dict
 from tracetypes.record_copies import never_refuses
 from tracetypes.records import UNIT, show
 
-__all__ = ["LazyRows", "Rows", "as_program_lines", "in_program", "is_arrow", "is_lazy", "line_of", "write_rows"]
+__all__ = ["LazyRows", "Rows", "as_program_lines", "has_length", "in_program", "is_arrow", "is_lazy", "line_of", "write_rows"]
 
 
 @attrs.frozen
@@ -42,6 +42,11 @@ class LazyRows:
 def is_arrow(data: object) -> bool:
     """Whether it is a table, a record batch, or another object that is Arrow data."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def has_length(rows: object) -> bool:
+    """Whether the number of rows is known, as that of a table or DataFrame is."""
+    return isinstance(rows, Sized)
 
 
 def is_lazy(rows: object) -> bool:

@@ -15,6 +15,7 @@ from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import is_there
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.mqtt import MQTT
+from tracetypes.compiler.connectors.postgres_address import SCHEMES
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
 from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
@@ -187,6 +188,20 @@ class Tables(Connector):
         yield "Arrow", "columns of Parquet; key, time, block"
 
 
+class PostgresTables(Connector):
+    """A table of PostgreSQL, as an output."""
+
+    kind, scheme, display_name, remote = "postgres", SCHEMES[0], "table {}", True
+
+    def has(self, address: object) -> bool:
+        """By both names of the scheme."""
+        return isinstance(address, str) and address.startswith(SCHEMES)
+
+    def writing(self) -> Iterator[tuple[str, str]]:
+        """In transactions."""
+        yield "PostgreSQL", "copy rows in a transaction, with the number of the micro-batch"
+
+
 class RowsInMemory(Connector):
     """Rows of the program itself. The run first writes them to files."""
 
@@ -218,9 +233,9 @@ class Iterables(Connector):
 
 
 class ColumnsInMemory(Connector):
-    """Arrow data of the program."""
+    """A frame of the program: an Arrow table, or a DataFrame of pandas or Polars."""
 
-    kind, scheme, display_name = "columns", "", "Arrow data"
+    kind, scheme, display_name = "columns", "", "a frame"
 
     def has(self, address: object) -> bool:
         """:class:`LazyRows` of it, or the data."""
@@ -277,7 +292,7 @@ class Nowhere(Connector):
 
     def has(self, address: object) -> bool:
         """Whether it is the one address of this kind."""
-        return address == self.scheme
+        return isinstance(address, str) and address == self.scheme
 
 
 class Terminal(Nowhere):
@@ -294,6 +309,7 @@ _CONNECTORS: list[Connector] = [
     Objects(),
     Topics(),
     Tables(),
+    PostgresTables(),
     Sockets(),
     MqttTopics(),
     Nowhere(),

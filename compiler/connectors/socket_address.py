@@ -14,7 +14,7 @@ from tracetypes.compiler.connectors.arrivals import ROWS
 from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
 from tracetypes.errors import RunError, UsageError
 
-__all__ = ["CONNECTS", "LISTENS", "SocketAddress"]
+__all__ = ["CONNECTS", "LISTENS", "SocketAddress", "is_loopback"]
 
 CONNECTS, LISTENS = "tcp://", "tcp-listen://"
 
@@ -50,7 +50,7 @@ class SocketAddress:
                 f"{text} is no address of a socket",
                 fix="write tcp://HOST:PORT, or tcp-listen://HOST:PORT, with ?rows=N or ?remote=yes behind it if need be",
             )
-        if remote == "no" and not _is_loopback(parts.hostname):
+        if remote == "no" and not is_loopback(parts.hostname):
             more = f"{'&' if parts.query else '?'}remote=yes"
             raise UsageError(
                 "TT402",
@@ -80,7 +80,8 @@ class SocketAddress:
         return socket.create_server((self.host, self.port), family=family)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     if host == "localhost":
         return True
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -14,7 +15,8 @@ from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.heap import limit_heaps
-from tracetypes.compiler.local.inputs import OPENINGS, LocalInput
+from tracetypes.compiler.local.input_interface import LocalInput
+from tracetypes.compiler.local.inputs import OPENINGS
 from tracetypes.compiler.local.log import LocalLog, stage_states
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import has_gil
@@ -23,6 +25,7 @@ from tracetypes.compiler.local.segment import LocalSegment
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
+from tracetypes.errors import UsageError
 
 __all__ = ["LocalBackend", "LocalEngine"]
 
@@ -72,8 +75,13 @@ class LocalBackend:
         return LocalSegment(opened, opened.store.log, self.options).begin()
 
 
-def _is_remote_file(address: object) -> bool:
-    return isinstance(address, str) and connector_of(address).kind == "files" and not connector_of(address).is_listed(address)
+def _no_input(address: object) -> str | None:
+    """Why nothing is read from an address."""
+    connector = connector_of(address)
+    if connector.kind not in OPENINGS:
+        return "no input"
+    is_remote = isinstance(address, str) and connector.kind == "files" and not connector.is_listed(address)
+    return "not on this machine's disks" if is_remote else None
 
 
 @attrs.frozen
@@ -94,9 +102,9 @@ class LocalEngine:
         """Every plan can run. Files have to lie on this machine, and one source may read standard input."""
         standard = [repr(name) for name, one in inputs.items() if connector_of(one).kind == "terminal"]
         return [
-            f"source {name!r} reads {one}, which is not on this machine's disks"
+            f"source {name!r} reads {one}, which is {why}"
             for name, one in inputs.items()
-            if connector_of(one).kind not in OPENINGS or _is_remote_file(one)
+            if (why := _no_input(one)) is not None
         ] + ([f"sources {' and '.join(standard)} read the same standard input"] if len(standard) > 1 else [])
 
     @staticmethod
@@ -108,6 +116,11 @@ class LocalEngine:
     def states() -> Blobs:
         """Those of the log."""
         return stage_states
+
+    @staticmethod
+    def data_frame(table: Any) -> Any:
+        """None."""
+        raise UsageError("TT402", "the local backend has no DataFrames", fix="take an Arrow table")
 
     @staticmethod
     def hint() -> str | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain as chained
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -30,16 +29,18 @@ from tracetypes.compiler.connectors.line_streams import read_lines, socket_lines
 from tracetypes.compiler.connectors.mqtt import MqttAddress, messages_reader, mqtt_messages
 from tracetypes.compiler.connectors.packs import Pack, packs
 from tracetypes.compiler.connectors.parquet_row_groups import tables
-from tracetypes.compiler.connectors.program_rows import as_program_lines, write_rows
+from tracetypes.compiler.connectors.program_rows import as_program_lines, has_length, write_rows
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.connectors.source_rows import taker
 from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
+from tracetypes.compiler.local.data_frames import LocalDataFrame
+from tracetypes.compiler.local.input_interface import LocalInput, SplitReader, SplitRows
 from tracetypes.compiler.local.streams import PartsOf, StreamSplits, lines_reader, parts_reader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
-from tracetypes.compiler.runtime.messages import Message, Piece
+from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
@@ -47,7 +48,7 @@ from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.formats import Avro, Parquet
 from tracetypes.sources import reader
 
-__all__ = ["OPENINGS", "LocalInput", "SplitReader", "SplitRows"]
+__all__ = ["OPENINGS", "FileSplits"]
 
 RECORDS: Final = AtMost(of_split=100_000, of_epoch=5_000_000)
 """Of a topic, however many are waiting there: the first bounds the memory of a run, the second what a crash may cost."""
@@ -60,55 +61,6 @@ GIVEN: Final = (
 )
 
 AGAIN: Final = "{} sends messages again that no micro-batch has committed, so none is lost; each counts {}"
-
-
-@attrs.frozen
-class SplitRows:
-    """The rows of a split. ``part`` of ``parts`` of the source, and whether it is idle. ``notes``: the messages when all rows
-    are read. ``check``: raises why the split could not be read, if that is known."""
-
-    piece: Piece
-    rows: Iterator[TakenRow | Chunk]
-    part: int = 0
-    parts: int = 1
-    idle: bool = False
-    notes: Callable[[], Sequence[Message]] = tuple
-    check: Callable[[], None] = lambda: None
-
-
-class SplitReader(Protocol):
-    """Reads the splits of a source, in any process."""
-
-    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
-        """Reads splits, in one thread."""
-
-
-class LocalInput(ABC):
-    """The input of a source."""
-
-    identity: EndpointIdentity
-
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
-        """The files of a reading; None if there are none."""
-        return None
-
-    warning: str | None = None
-    """What a run says once about it."""
-
-    @abstractmethod
-    def splits(self, files: InputFiles | None, place: Path) -> Splits:
-        """Finds what there is to read. ``files``: of the reading. ``place``: what its directory would be in the checkpoint."""
-
-    def leave(self, place: Path, *, finished: bool) -> None:  # noqa: B027
-        """A reading is over. ``finished``: it needs nothing more."""
-
-    @abstractmethod
-    def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Any], SplitRows]:
-        """Reads splits, in one thread."""
-
-    def for_worker(self) -> SplitReader:
-        """What a worker process needs of it, which only reads splits."""
-        return self
 
 
 class FileSplits:
@@ -350,6 +302,11 @@ def _iterable(opening: Opening) -> LocalInput:
     return _promising(opening, stream, GIVEN)
 
 
+def _columns(opening: Opening) -> LocalInput:
+    """A frame, or Arrow data without a length, as they come."""
+    return LocalDataFrame(opening.leaf, opening.address.rows) if has_length(opening.address.rows) else _iterable(opening)
+
+
 def _lines(opening: Opening) -> LocalInput:
     """Of standard input."""
     name, arrivals = opening.leaf.source.name, read_lines(opening.leaf, opening.readings)
@@ -392,7 +349,7 @@ OPENINGS: Final[Mapping[str, Callable[[Opening], LocalInput]]] = {
     "table": _table,
     "rows": _rows,
     "iterable": _iterable,
-    "columns": _iterable,
+    "columns": _columns,
     "terminal": _lines,
     "socket": _socket,
     "mqtt": _mqtt,

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tracetypes.compiler.connectors.closing import ClockSplit
-from tracetypes.compiler.local.inputs import SplitReader, SplitRows
+from tracetypes.compiler.local.input_interface import SplitReader, SplitRows
 from tracetypes.compiler.local.prints import operators_print
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.one_by_one import one_by_one

@@ -25,11 +25,13 @@ from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.closing import ClockSplit
 from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.data_frames import LocalFrameSplits
 from tracetypes.compiler.local.driver import EpochWork
 from tracetypes.compiler.local.epoch_size import EpochSize
 from tracetypes.compiler.local.folder_watch import FOLDERS
 from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory
-from tracetypes.compiler.local.inputs import FileSplits, LocalInput
+from tracetypes.compiler.local.input_interface import LocalInput
+from tracetypes.compiler.local.inputs import FileSplits
 from tracetypes.compiler.local.log import LocalLog, Takes
 from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.settled import SETTLED, Settling
@@ -177,7 +179,7 @@ class LocalSegment(RunningSegment):
             FOLDERS.watch(files.path, self.news)
         for channel in self.opened.receives.values():
             channel.bells.add(self.news)
-        ringing = (FileSplits, StreamSplits)
+        ringing = (FileSplits, StreamSplits, LocalFrameSplits)
         rings = [isinstance(one, ringing) for one in self.sources.values()]
         rings += [isinstance(channel.reader.channel, FileChannel) for channel in self.opened.receives.values()]
         self._is_woken = all(rings) and not self.clocks.clocks

@@ -9,7 +9,7 @@ standard input, sockets and MQTT are also in a file, until the next epoch is com
 
     CHECKPOINT/local/arrived/LABEL/9f..-17      the parts of the epoch that ends there
 
-So an epoch that is repeated after a crash takes the same rows, too. Rows of the program (iterables, Arrow data) have no such
+So an epoch that is repeated after a crash takes the same rows, too. Rows of iterables have no such
 file: if a crash leaves visible rows of an epoch that was not committed, the run cannot go on (``TT231``). What had arrived, but
 was in no epoch, is gone with the process.
 """

@@ -19,7 +19,7 @@ import attrs
 
 from tracetypes.compiler.local.frames import Connection, Frame, Kind, error_bytes, frame_of, message_of
 from tracetypes.compiler.local.heap import KEPT_MEMORY, FreedMemory, limit_heaps
-from tracetypes.compiler.local.inputs import SplitReader
+from tracetypes.compiler.local.input_interface import SplitReader
 from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.prints import operators_print, show_prints

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import Driver, EpochWork
-from tracetypes.compiler.local.inputs import LocalInput
+from tracetypes.compiler.local.input_interface import LocalInput
 from tracetypes.compiler.local.kernels import Kernels
 from tracetypes.compiler.local.log import ShardId
 from tracetypes.compiler.local.options import LocalOptions

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.connectors.program_rows import Rows, as_program_lines, write_rows
+from tracetypes.compiler.spark.data_frames import FrameInput
 from tracetypes.compiler.spark.delta import TableInput
 from tracetypes.compiler.spark.files import FileInput
 from tracetypes.compiler.spark.input_interface import Input
@@ -18,6 +19,7 @@ from tracetypes.compiler.spark.kafka import TopicInput
 from tracetypes.compiler.spark.scripted import ScriptInput
 
 __all__ = ["OPENINGS"]
+
 
 def _files(spark: SparkSession, opening: Opening) -> Input:
     return FileInput(spark, opening.leaf, opening.address, opening.files_per_step, opening.order)
@@ -56,5 +58,6 @@ OPENINGS: Final[Mapping[str, Callable[[SparkSession, Opening], Input]]] = {
     "script": _script,
     "rows": _rows,
     "iterable": _iterable,
+    "columns": FrameInput,
 }
 """By the kind of the connector."""

@@ -99,10 +99,11 @@ def test_standard_input_and_sockets_on_the_command_line(cli: Cli, tmp_path: Path
     ("given", "promised"),
     [
         (lambda: iter(ROWS), [GIVEN]),
-        (lambda: pa.table({"page": ["a", "a"], "ts": [1, 12]}), [GIVEN]),
+        (lambda: pa.table({"page": ["a", "a"], "ts": [1, 12]}).to_reader(), [GIVEN]),
+        (lambda: pa.table({"page": ["a", "a"], "ts": [1, 12]}), []),
         (lambda: ROWS, []),
     ],
-    ids=["generator", "Arrow data", "list"],
+    ids=["generator", "Arrow reader", "table", "list"],
 )
 def test_rows_of_the_program(given: Any, promised: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If the checkpoint stays. No run can go on from a temporary one."""

@@ -289,7 +289,7 @@ def test_the_thread_of_the_segment_reads_the_only_split_of_an_epoch(largest: int
 
     monkeypatch.setattr(Kernels, "read", seen)
     tables = [pa.table({"page": ["a", "b"], "ts": [1, 2]})] * 20
-    reader = pa.Table.from_batches([batch for table in tables for batch in table.to_batches()])
+    reader = pa.Table.from_batches([batch for table in tables for batch in table.to_batches()]).to_reader()
     rows, _ = counted(reader, parallelism=2)
     assert rows == [("a", 20), ("b", 20)]
     workers = {name for name in names if name.startswith("worker")}
@@ -540,8 +540,6 @@ def test_addresses() -> None:
 def test_spark_refuses_them_by_name() -> None:
     said = SparkEngine.unsupported({"clicks": "tcp://127.0.0.1:1"})
     assert list(said) == ["source 'clicks' reads a socket, which Spark cannot read"]
-    said = SparkEngine.unsupported({"clicks": TABLE})
-    assert list(said) == ["source 'clicks' reads Arrow data, which Spark cannot read"]
     assert not SparkEngine.unsupported({"clicks": generated(1)})
     said = SparkEngine.unsupported({"clicks": "-"})
     assert list(said) == ["source 'clicks' reads standard input, which Spark cannot read"]
