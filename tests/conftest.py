@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests import suites
+from tests.stdlib.postgres import Server, Unavailable, running
 
 os.environ["TRACETYPES_SPECIFICATION"] = "1"  # what passes and the planner make is checked, in processes of tests, too
 # Java processes of tests live for seconds: to compile their code well costs more than it saves.
@@ -43,6 +44,16 @@ def object_server() -> Iterator[Any]:
 
     with serving() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server of PostgreSQL without tables."""
+    try:
+        with running() as made:
+            yield made
+    except Unavailable as why:
+        pytest.skip(str(why))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tests.test_imports import PACKAGES
@@ -35,6 +37,10 @@ from tracetypes.compiler.store.outputs import OUTPUTS
         ("tcp://127.0.0.1:1", None, "socket", None),
         ("mqtt://h/a?client=x", None, "mqtt", None),
         ("tcp-listen://127.0.0.1:1", None, "socket", None),
+        ("postgres://u@h/db?table=t", None, "postgres", None),
+        ("postgresql://u@h/db?table=t", None, "postgres", None),
+        (pa.table({"x": [1]}), None, "columns", None),
+        (pd.DataFrame({"x": [1]}), None, "columns", None),
         (Rows(((1,),)), None, "rows", None),
         ([1, 2], csv(), "rows", None),
         (iter([1, 2]), csv(), "iterable", None),
@@ -50,8 +56,8 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert OPENINGS.keys() == {"files", "objects", "topic", "table", "rows", "iterable", "script"}
-    assert OUTPUTS.keys() == {"files", "objects", "topic", "table", "socket", "mqtt", "nowhere"}
+    assert OPENINGS.keys() == {"files", "objects", "topic", "table", "rows", "iterable", "columns", "script"}
+    assert OUTPUTS.keys() == {"files", "objects", "topic", "table", "socket", "mqtt", "postgres", "nowhere"}
     of_programs = {"rows", "iterable", "columns"}
     assert LOCAL_OPENINGS.keys() == {"files", "objects", "topic", "table", *of_programs, "terminal", "socket", "mqtt"}
 

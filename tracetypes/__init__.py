@@ -4,6 +4,7 @@ from tracetypes.algebra import ExactSum
 from tracetypes.check import Checked, check
 from tracetypes.debezium import Change, debezium
 from tracetypes.edges import EdgeType, O, U
+from tracetypes.epochs import Epoch, each_batch
 from tracetypes.errors import (
     CheckFailed,
     DataError,
@@ -54,6 +55,7 @@ __all__ = [
     "EdgeType",
     "Emit",
     "EmitValue",
+    "Epoch",
     "Every",
     "ExactSum",
     "Graph",
@@ -88,6 +90,7 @@ __all__ = [
     "debezium",
     "decimal",
     "desc",
+    "each_batch",
     "every",
     "explain",
     "in_band",

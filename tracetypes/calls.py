@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from tracetypes.epochs import BatchFunction
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 
@@ -47,26 +48,36 @@ def need_names(what: str, value: object, example: str) -> None:
 
 
 def need_inputs(value: Mapping[str, Any]) -> None:
-    """Raises :class:`UsageError` ``TT402`` for an input that is neither a path, an address nor an iterable of rows."""
+    """Raises :class:`UsageError` ``TT402`` for an input that is neither a path, an address, a frame nor an iterable of rows."""
     need_names("inputs", value, '{"clicks": "clicks/"}')
     for name, one in value.items():
+        if type(one).__module__.startswith("pyspark.") and type(one).__name__ == "DataFrame":
+            raise _no_order(name, one)
         is_arrow = hasattr(one, "__arrow_c_stream__") or hasattr(one, "__arrow_c_array__")
         if not (is_arrow or isinstance(one, str | os.PathLike | Iterable)) or isinstance(one, bytes | Mapping):
             raise UsageError(
-                "TT402", f"the input of source {name!r} is {show(one)}", fix="give a path, an address, or a list of rows"
+                "TT402", f"the input of source {name!r} is {show(one)}", fix="give a path, an address, a frame, or a list of rows"
             )
+
+
+def _no_order(name: str, frame: Any) -> UsageError:
+    """The error for a DataFrame of Spark, whose rows have no order."""
+    if frame.isStreaming:
+        fix = "use tracetypes.spark.transform(flow, inputs), whose result is part of your own query"
+        return UsageError("TT402", f"the input of source {name!r} is a streaming DataFrame", fix=fix)
+    fix = 'give tracetypes.spark.ordered(frame, by="COLUMN"), or use tracetypes.spark.transform, which needs no order'
+    return UsageError("TT402", f"the input of source {name!r} is a DataFrame of Spark, whose rows have no order", fix=fix)
 
 
 def need_outputs(value: Mapping[str, Any]) -> None:
-    """Raises :class:`UsageError` ``TT402`` for an output that is neither a path, an address nor a list."""
+    """Raises :class:`UsageError` ``TT402`` for an output that is neither a path, an address, a list nor a function."""
     need_names("outputs", value, '{"counts": "out/"}')
     for name, one in value.items():
-        if not isinstance(one, str | os.PathLike | list) or one == "":
-            raise UsageError(
-                "TT402",
-                f"the output of sink {name!r} is {show(one)}",
-                fix='give a path, an address, a list that collects its rows, or "-" for the terminal',
-            )
+        if not isinstance(one, str | os.PathLike | list | BatchFunction) or one == "":
+            fix = 'give a path, an address, a list that collects its rows, or "-" for the terminal'
+            if callable(one):
+                fix = "give each_batch(function), which calls it with the rows of each epoch"
+            raise UsageError("TT402", f"the output of sink {name!r} is {show(one)}", fix=fix)
 
 
 def like(name: str, names: Iterable[str]) -> str:

@@ -150,6 +150,9 @@ class Engine(Protocol):
     def states(self) -> Blobs:
         """As of :class:`Backend`. It may have to start something."""
 
+    def data_frame(self, table: Any, /) -> Any:
+        """An Arrow table as a DataFrame of its own. Raises :class:`UsageError` ``TT402`` if it has none."""
+
     def hint(self) -> str | None:
         """What a person may do to make the next run start faster, if anything."""
 

@@ -19,6 +19,7 @@ from tracetypes.calls import like, need_choice, need_inputs, need_limit, need_ou
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
+from tracetypes.epochs import BatchFunction
 from tracetypes.errors import UsageError
 from tracetypes.formats import refuse_unwritten
 from tracetypes.graph import Dataflow
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
     from tracetypes.compiler.backend.backend import Engine
     from tracetypes.compiler.backend.control import Control
     from tracetypes.compiler.backend.summary import Summary
-    from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.locks import Locks
     from tracetypes.compiler.store.metrics import Batch
-    from tracetypes.compiler.store.output_interface import Output
 
 __all__ = ["Input", "RunRequest", "Sink"]
 
@@ -43,14 +42,14 @@ STORAGE = ("file", "hdfs", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasbs")
 """Schemes of file systems."""
 
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
-"""What a source reads: a path, ``s3://BUCKET/KEY``, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; or rows: values, or pairs
-``(key, value)`` where the
-rows of the source have a key column. The local backend takes rows of an iterable without a length as
-they come, and Arrow data."""
+"""What a source reads: a path, ``s3://BUCKET/KEY``, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; a frame: an Arrow table, a
+DataFrame of pandas or Polars, or another object that gives Arrow data; or rows: values, or pairs ``(key, value)`` where the rows
+of the source have a key column. The local backend takes rows of an iterable without a length as they come."""
 
-Sink: TypeAlias = str | os.PathLike[str] | list[Any]
+Sink: TypeAlias = str | os.PathLike[str] | list[Any] | BatchFunction
 """Where a sink writes: a directory, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``, ``-`` for standard output (JSON lines), ``noop:``
-for nowhere; or a list, to which values are appended, or pairs ``(key, value)`` where the rows have a key column."""
+for nowhere; a list, to which values are appended, or pairs ``(key, value)`` where the rows have a key column; or a function
+(:func:`tracetypes.each_batch`)."""
 
 
 @attrs.define(eq=False)
@@ -152,6 +151,10 @@ class RunRequest:
             self.order = {**dict.fromkeys(here, "name"), **self.order}
 
     def _distinct(self) -> None:
+        for sink, one in self.outputs.items():
+            if isinstance(one, BatchFunction) and one.rows == "spark" and self.engine.backend != "spark":
+                fix = "take an Arrow table, or run it on Spark"
+                raise UsageError("TT402", f"the function of sink {sink!r} takes a DataFrame of Spark", fix=fix)
         places: dict[str, str] = {}
         for sink, path in self.paths.items():
             if path not in ("noop:", "-") and (other := places.setdefault(os.path.realpath(path), sink)) != sink:
@@ -188,10 +191,10 @@ class RunRequest:
         temporary: str | None = None
         try:
             if self.checkpoint is None and self.home is None:
-                if any(path not in ("-", "noop:") for path in self.paths.values()) or self.keeps_nothing:
-                    raise UsageError(
-                        "TT402", f"{', '.join(self.paths.values())} keeps no checkpoint", fix="give --checkpoint DIR"
-                    )
+                functions = any(isinstance(one, BatchFunction) for one in self.outputs.values())
+                if any(path not in ("-", "noop:") for path in self.paths.values()) or self.keeps_nothing or functions:
+                    what = ", ".join([*self.paths.values(), *(["a function"] if functions else [])])
+                    raise UsageError("TT402", f"{what} keeps no checkpoint", fix="give --checkpoint DIR")
                 temporary = tempfile.mkdtemp(prefix="tracetypes-")
             with Locks() as locks:
                 return self._run(locks, temporary, control, on_batch, notify, status)
@@ -225,13 +228,11 @@ class RunRequest:
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.run import run_program
             from tracetypes.compiler.backend.run_options import Places, RunOptions
+            from tracetypes.compiler.backend.run_outputs import RunOutputs
             from tracetypes.compiler.backend.summary import Limits
             from tracetypes.compiler.connectors.program_rows import in_program
             from tracetypes.compiler.connectors.registry import connector_of
             from tracetypes.compiler.store.compatibility import refuse
-            from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
-            from tracetypes.compiler.store.output_interface import SideOutputs
-            from tracetypes.compiler.store.outputs import open_output
             from tracetypes.compiler.store.overlap import is_listed, local, refuse_overlaps
             from tracetypes.compiler.store.topic_channel import Topics
             from tracetypes.compiler.store.version import look
@@ -274,18 +275,7 @@ class RunRequest:
         say(f"starting {self.engine.name}")
         control = control or Control(starts=True)
         self.clock.lap("checks")
-        late_rows, rejected_rows = list[SideOutputRow](), list[SideOutputRow]()
-
-        def opened(sink: str, plan: Plan, run: str) -> Output:
-            target = self.outputs[sink]
-            if isinstance(target, list) or target == "-":
-                side_outputs = SideOutputs(Path(late), Path(rejects), run) if any(self.kept) else None
-                if isinstance(target, list):
-                    return ListOutput(plan, target, late_rows, rejected_rows, side_outputs)
-                name = sink if len(self.outputs) > 1 else ""
-                return TerminalOutput(plan, name, late_rows, rejected_rows, side_outputs)
-            return open_output(plan, str(target), run, late, rejects)
-
+        opened = RunOutputs(self.engine, self.outputs, checkpoint, late, rejects, any(self.kept))
         with ExitStack() as stack:
             with control.of_signals():
                 show = notify or partial(print, file=sys.stderr)
@@ -295,9 +285,9 @@ class RunRequest:
             say("running; Ctrl-C stops, and the same command goes on")
             places = Places(
                 inputs=inputs,
-                outputs={sink: partial(opened, sink) for sink in self.outputs},
+                outputs={sink: partial(opened.opened, sink) for sink in self.outputs},
                 checkpoint=checkpoint,
-                side_outputs=lambda run: SideOutputs(Path(late), Path(rejects), run),
+                side_outputs=opened.side_outputs,
                 topics=channels,
             )
             options = RunOptions(
@@ -321,9 +311,9 @@ class RunRequest:
                 clock=self.clock,
             )
         self.clock.end()
-        result = self._result(summary, late_rows, rejected_rows, control)
+        result = self._result(summary, opened.late_rows, opened.rejected_rows, control)
         for source in result.all_rejected:
-            one = next((f": {row.reason}" for row in rejected_rows if row.source == source), "")
+            one = next((f": {row.reason}" for row in opened.rejected_rows if row.source == source), "")
             count = result.read[source]
             which = "the only row" if count == 1 else f"each of the {count:,} rows"
             (notify or _loud)(
@@ -425,7 +415,7 @@ def _no_output(path: str) -> UsageError:
     scheme = path.partition("://")[0]
     if scheme in STORAGE:
         return UsageError("TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk")
-    fix = "write files, s3://, gs://, az://, kafka://, delta:, mqtt:// or tcp://, and load them there"
+    fix = "write files, s3://, gs://, az://, kafka://, delta:, postgres://, mqtt:// or tcp://, and load them there"
     return UsageError("TT402", f"--output {path}: nothing is written to {scheme}://", fix=fix)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.backend.closing_clocks import closes_by_clock
@@ -106,6 +107,11 @@ class SparkEngine:
     def states() -> Blobs:
         """Those that Spark reads, in a session."""
         return partial(stage_states, session(parallelism=1))
+
+    @staticmethod
+    def data_frame(table: Any) -> DataFrame:
+        """In the session of the run."""
+        return session(parallelism=1).createDataFrame(table)
 
     @staticmethod
     def hint() -> str | None:

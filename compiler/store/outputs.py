@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -19,6 +20,7 @@ from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
+from tracetypes.compiler.connectors.postgres_sink import PostgresSink
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows, StageProgress, Verified
@@ -38,6 +40,7 @@ from tracetypes.compiler.store.output_interface import (
     refuse_folders,
     refuse_nested,
     remove_shown,
+    rows_of,
     shown_in,
     side_outputs_of,
     with_folders,
@@ -50,7 +53,7 @@ from tracetypes.errors import RunError, UsageError
 from tracetypes.formats import Csv, Format, Parquet, ending_of, sink_format
 from tracetypes.marker_runs import MarkerRuns
 
-__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "TableOutput", "TopicOutput", "open_output"]
+__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "PostgresOutput", "TableOutput", "TopicOutput", "open_output"]
 
 class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
@@ -251,6 +254,43 @@ class TableOutput(Output):
         self.tidy()
 
 
+class PostgresOutput(Output):
+    """A table of PostgreSQL; late and rejected rows go to directories. The rows of an epoch come to the driver, which writes them
+    in one transaction."""
+
+    delivery = SEND
+    side_outputs: SideOutputs
+
+    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
+        self.side_outputs = side_outputs_of(address, run, late, rejects)
+        self.plan, self.table = plan, PostgresSink(plan, address, run)
+        weakref.finalize(self, self.table.close)
+
+    @property
+    def identity(self) -> EndpointIdentity:
+        """The table, by the number that the server gives it."""
+        return self.table.identity
+
+    def begin(self, starts: Starts) -> None:
+        """Shut out other drivers."""
+        super().begin(starts)
+        self.table.begin(starts)
+
+    def visible(self, batch: int) -> str | None:
+        """The table, if the number that was committed with the rows shows that the epoch is in it."""
+        return self.table.address.shown if self.table.holds(batch) else super().visible(batch)
+
+    @property
+    def newest(self) -> int | None:
+        """By the number that was committed with the rows."""
+        return latest(self.table.last()[0], super().newest)
+
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
+        """Write an epoch."""
+        self.side_outputs.take(messages, batch, frontiers, Path())
+        self.table.put(batch, [one for one in rows_of(self.plan, messages) if one.num_rows])
+
+
 class NoOutput(Output):
     """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
 
@@ -273,6 +313,7 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
     "table": TableOutput,
     "socket": SocketOutput,
     "mqtt": MqttOutput,
+    "postgres": PostgresOutput,
     "nowhere": lambda plan, *_: NoOutput(plan),
 }
 """By the kind of the connector."""

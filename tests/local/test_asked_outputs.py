@@ -53,7 +53,7 @@ def test_a_format_that_is_declared_counts_more_than_a_name(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("postgres://host/base", "nothing is written to postgres://"),
+        ("mysql://host/base", "nothing is written to mysql://"),
         ("s3a://bucket/out", "is not local"),
         ("hdfs://out", "is not local"),
     ],
