@@ -23,7 +23,7 @@ from tracetypes.compiler.connectors.read_columns import Filled, may_lack, places
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.plan import Plan, SourceLink, links
 from tracetypes.compiler.runtime.bag_frontier import other_sources
-from tracetypes.compiler.runtime.bags import BagSource, Sieve
+from tracetypes.compiler.runtime.bags import BagSource, Sieve, renumbered
 from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows
 from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.output_trace import Answer, Collector
@@ -61,6 +61,19 @@ def fits(layout: Layout, row: Any) -> bool:
     return True
 
 
+@attrs.frozen
+class Placed:
+    """A row of a source that is ordered by position, with its place in that order."""
+
+    row: Any
+    place: int
+
+
+def bare(row: Any) -> Any:
+    """A row without its place."""
+    return row.row if isinstance(row, Placed) else row
+
+
 @attrs.define
 class Defined:
     """What the definition says of bags: which rows are late, by source and block; what the sources make of the others; the trace
@@ -79,9 +92,13 @@ class PartOfSource:
     rows: list[Row] = attrs.Factory(list)
     newest: int | None = None
     first: int | None = None
+    places: dict[int, int] = attrs.Factory(dict)
+    """Of rows that have one, by their ``id``."""
 
-    def take(self, row: Row, closed: int | None) -> bool:
+    def take(self, row: Row, closed: int | None, place: int | None = None) -> bool:
         """Take a row, unless it is late. ``closed``: the frontier before its bag."""
+        if place is not None:
+            self.places[id(row)] = place
         if row.kind == "item":
             self.newest = row.time if self.newest is None else max(self.newest, row.time)
             block = self.how.block(row.time)
@@ -102,8 +119,15 @@ class PartOfSource:
         return None if top is None or self.first is None or top < self.first else top
 
     def in_order(self) -> list[Row]:
-        """Rejects, then items and heartbeats by time."""
-        return sorted(self.rows, key=lambda row: (-(2**62) if row.kind == "reject" else row.time, row.kind == "item"))
+        """Rejects, then items and heartbeats by time; those that have a place by their block and place."""
+
+        def order(row: Row) -> tuple[int, int]:
+            if row.kind == "reject":
+                return -(2**62), 0
+            place = self.places.get(id(row))
+            return (row.time, int(row.kind == "item")) if place is None else (self.how.block(row.time), place)
+
+        return sorted(self.rows, key=order)
 
 
 def defined(checked: Checked, bags: Mapping[str, Sequence[Bag]], *, drain: bool, parts: int = 0) -> Defined:
@@ -125,8 +149,8 @@ def defined(checked: Checked, bags: Mapping[str, Sequence[Bag]], *, drain: bool,
                 if tops and len(reached) == len(tops):
                     mine[number].beat(min(reached))
             for number, some in rows.items():
-                for row in some:
-                    if not mine[number].take(row, closed):
+                for row, place in some:
+                    if not mine[number].take(row, closed, place):
                         late[source.name, how.block(row.time)] += 1
         ends = [part.reached() for mine in sources.values() for part in mine.values()]
         known = [end for end in ends if end is not None]
@@ -144,12 +168,13 @@ def defined(checked: Checked, bags: Mapping[str, Sequence[Bag]], *, drain: bool,
     return Defined(late, arranged, trace)
 
 
-def rows_by_part(checked: Checked, source: Source, bag: Bag, parts: int) -> dict[int, list[Row]]:
-    """The rows of a bag as the source reads them."""
+def rows_by_part(checked: Checked, source: Source, bag: Bag, parts: int) -> dict[int, list[tuple[Row, int | None]]]:
+    """The rows of a bag as the source reads them, with the place of those that have one."""
     read, layout = reader(source).read, checked.layout(source)
-    rows: dict[int, list[Row]] = {}
+    rows: dict[int, list[tuple[Row, int | None]]] = {}
     for row in bag:
-        rows.setdefault(part_of(row, parts), []).append(read(*(row if layout.keyed else (UNIT, row))))
+        content = read(*(bare(row) if layout.keyed else (UNIT, bare(row))))
+        rows.setdefault(part_of(row, parts), []).append((content, row.place if isinstance(row, Placed) else None))
     return rows
 
 
@@ -225,12 +250,14 @@ class Bags:
         kernel = BagSource(stage, link, self.plan.key_groups)
         kernel.counts, kernel.shows, kernel.reports_only = not self.static, self.shows and not reports_only, reports_only
         take = taker(leaf, reader(leaf.source).read)
-        columns = table_of(layout, rows).columns
+        columns = table_of(layout, list(map(bare, rows))).columns
         if not self.shows and (places := places_read(stage, link)) is not None and not reports_only:
             columns = self.pruned(layout, columns, places)
         fitted = fitted_rows(layout, columns, Conversion(None), "a test")
         kernel.now = self.now
-        return list(kernel.bag((0, part + 7, 0), take(fitted) if rows else (), part + 7))
+        messages = kernel.bag((0, part + 7, 0), take(fitted) if rows else (), part + 7)
+        order = [row.place for row in rows if isinstance(row, Placed)]
+        return list(renumbered(messages, pa.array(order, pa.int64())) if order else messages)
 
     def pruned(self, layout: Layout, columns: list[Any], places: tuple[int, ...]) -> list[Any]:
         """Only the columns that are read come, and whether another one lacks a value."""
@@ -267,11 +294,11 @@ def cut(rows: Bag, chance: random.Random, most: int = 4) -> list[Bag]:
     return [rows[a:b] for a, b in zip([0, *at], [*at, len(rows)], strict=True)]
 
 
-def is_possible(case: Case) -> bool:
-    """Whether the sources of a case can be DataFrames."""
+def is_possible(case: Case, *, placed: bool = False) -> bool:
+    """Whether the sources of a case can be DataFrames. ``placed``: with a column of positions."""
     return all(
         isinstance(how := source.markers, EventTime)
-        and (source.ordered_by is None or callable(source.ordered_by))
+        and (placed or source.ordered_by is None or callable(source.ordered_by))
         and how.ahead is None
         and how.per is None
         for source in case.checked.graph.sources

@@ -12,19 +12,23 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.bags import Bags, cut, defined, fits, is_possible, rows_by_part
+from tests.bags import Bags, Placed, cut, defined, fits, is_possible, rows_by_part
 from tests.graphs import Case, cases, own_value
 from tracetypes import Dataflow, Item, OpStateless, Stream, U, Unit, UsageError, check, every, interpret, merge, stdlib
 from tracetypes.compiler.plan.program import whole_plan
 from tracetypes.interpreter import arrange, streams_of
+from tracetypes.nodes import RowPosition
 from tracetypes.parsing import Row
 from tracetypes.trace import closed
 
 
-def agrees(case: Case, *, static: bool, parts: int = 0) -> None:
+def agrees(case: Case, *, static: bool, parts: int = 0, placed: bool = False) -> None:
     checked, chance = case.checked, random.Random(case.seed)
     layouts = {source.name: checked.layout(source) for source in checked.graph.sources}
     rows = {name: [row for row in case.rows[name] if fits(layout, row)] for name, layout in layouts.items()}
+    if placed:
+        ordered = {source.name for source in checked.graph.sources if isinstance(source.ordered_by, RowPosition)}
+        rows |= {name: [Placed(row, 3 * at + 5) for at, row in enumerate(rows[name])] for name in ordered}
     bags = {name: [some] if static else cut(some, chance) for name, some in rows.items()}
     (sink,) = checked.graph.sinks
     shows = not static and case.seed % 2 == 1
@@ -61,6 +65,15 @@ def test_sources_in_parts(case: Case) -> None:
     agrees(case, static=False, parts=1 + case.seed % 3)
 
 
+@LOOSE
+@given(cases(most_operators=3, most_sources=2), st.booleans())
+def test_sources_that_a_column_orders(case: Case, static: bool) -> None:
+    """Their rows come in any order, and have the order of that column."""
+    assume(is_possible(case, placed=True))
+    assume(any(isinstance(source.ordered_by, RowPosition) for source in case.checked.graph.sources))
+    agrees(case, static=static, placed=True)
+
+
 def test_idle_sources_are_not_waited_for() -> None:
     flow = Dataflow("two")
     markers = every(seconds=10, time=own_value)
@@ -75,7 +88,7 @@ def test_idle_sources_are_not_waited_for() -> None:
     running = Bags(whole_plan(checked, sink, 3), random.Random(5), idle={"b": 2})
     answer = running.run(bags)
     a, b = (
-        [row for bag in bags[source.name] for row in rows_by_part(checked, source, bag, 0).get(0, ())]
+        [row for bag in bags[source.name] for row, _ in rows_by_part(checked, source, bag, 0).get(0, ())]
         for source in checked.graph.sources
     )
     beats = [Row("marker", time=seconds * 1_000_000) for seconds in (40, 60)]

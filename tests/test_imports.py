@@ -51,6 +51,7 @@ RULES = (
             "tracetypes.spark",
             "tracetypes.suggestions",
             "tracetypes.workspace",
+            "tracetypes.state_command",
             "tracetypes.workspace_commands",
         ),
     ),

@@ -16,6 +16,7 @@ TOP = (
     "tracetypes.running",
     "tracetypes.spark",
     "tracetypes.workspace",
+    "tracetypes.state_command",
     "tracetypes.workspace_commands",
     "tracetypes.suggestions",
     "tracetypes.testing",

@@ -41,7 +41,7 @@ from tracetypes.compiler.runtime.verification import verified
 from tracetypes.marker_runs import NO_MARKERS, runs_of
 from tracetypes.markers import EventTime
 
-__all__ = ["BagSource", "Sieve", "late_rows_of_bag"]
+__all__ = ["BagSource", "Sieve", "late_rows_of_bag", "renumbered"]
 
 WIDE: Final = 4
 """Blocks for each row from which on they are sorted instead of counted."""
@@ -168,6 +168,18 @@ class BagSource(SourceKernel):
             yield Message(group, attrs.evolve(report, sizes=tuple(sizes[end] for end in ends)) if loud else report)
 
 
+def renumbered(messages: Iterable[Message], places: Any) -> Iterator[Message]:
+    """The messages of :meth:`BagSource.bag`, in which the position of an item is the place of its row. ``places``: those of the
+    rows (an Arrow array of int64), in their order."""
+    for message in messages:
+        match message.body:
+            case Items(link, piece, batch) if (at := batch.schema.get_field_index("position")) >= 0:
+                mine = places.take(pc.subtract(batch.column(at), 1))
+                yield Message(message.group, Items(link, piece, batch.set_column(at, "position", mine)))
+            case _:
+                yield message
+
+
 def _passed_over(key: Any, value: Any, end: int, position: int) -> None:
     """An item that another reading sends."""
 
@@ -201,6 +213,7 @@ class Sieve:
     def __init__(self, plan: Plan, stage: Stage, idle: Mapping[str, int] | None = None) -> None:
         """``idle`` as of :class:`BagFrontier`."""
         self.frontier = BagFrontier(plan, stage, idle)
+        self.restores = stage.restores
 
     def messages(
         self, state: StageState, memory: Memory, group: int, messages: Iterable[Message]
@@ -225,7 +238,7 @@ class Sieve:
             match message.body:
                 case Items(link=link) | Aggregates(link=link) | Partials(link=link) as body if link in self.frontier.readers:
                     if (left := self._in_time(body, before)) is not None:
-                        yield Message(group, left)
+                        yield Message(group, self._placed(left, memory))
                 case SideRows(holds="late", link=int()) as rows:
                     if (shown := self._late(rows, before)) is not None:
                         yield Message(0, shown)
@@ -250,12 +263,18 @@ class Sieve:
         texts, blocks, count = batch.column("row"), batch.column("block"), batch.num_rows
         return late_rows_of_bag(rows.source, texts, blocks, [closed] * count, [1] * count) if count else None
 
+    def _placed(self, body: Items | Aggregates | Partials, memory: Memory) -> Items | Aggregates | Partials:
+        """Items of which the order matters come with the part of their source, which has the rows of a key alone."""
+        if not (self.restores and isinstance(body, Items) and body.piece is not None):
+            return body
+        return attrs.evolve(body, piece=(0, memory[f"parts {body.link}"].index(body.piece[1]), 0))
+
     def _in_time(self, body: Items | Aggregates | Partials, closed: int | None) -> Items | Aggregates | Partials | None:
         """The items that are not late; None if there is none."""
         match body:
-            case Items(link, _, batch):
+            case Items(link, piece, batch):
                 left = self._rows(batch, closed)
-                return Items(link, (0, 0, 0), left) if left.num_rows else None
+                return Items(link, piece, left) if left.num_rows else None
             case Aggregates(link, _, rows):
                 left = self._rows(rows.to_arrow(), closed)
                 return Aggregates(link, (0, 0, 0), ArrowRows(left)) if left.num_rows else None

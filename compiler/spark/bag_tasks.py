@@ -20,7 +20,7 @@ from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
 from tracetypes.compiler.plan.facts import is_straight
 from tracetypes.compiler.plan.plan import Plan, SourceLink, Stage
 from tracetypes.compiler.runtime.bag_frontier import Memory
-from tracetypes.compiler.runtime.bags import BagSource, Sieve
+from tracetypes.compiler.runtime.bags import BagSource, Sieve, renumbered
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import (
     Difference,
@@ -88,12 +88,13 @@ class BagScan(Task):
         shows: bool,
         reports_only: bool = False,
         marks: bool = False,
+        places: bool = False,
         filled: Filled | None = None,
     ) -> None:
         """``counts``, ``shows`` and ``reports_only`` as of :class:`BagSource`. ``marks``: behind the columns of the layout is the
-        name of the part of each row, and when the micro-batch was planned (microseconds). ``filled``: not all columns of the
-        layout come."""
-        self.reports_only, self.marks, self.filled = reports_only, marks, filled
+        name of the part of each row, and when the micro-batch was planned (microseconds). ``places``: there is the place of each
+        row in the order of the source, too. ``filled``: not all columns of the layout come."""
+        self.reports_only, self.marks, self.places, self.filled = reports_only, marks, places, filled
         self.plan, self.stage, self.link, self.ids, self.counts, self.shows = plan, stage, link, list(ids), counts, shows
         self.straight = plan.layout if is_straight(plan) else None
 
@@ -114,14 +115,28 @@ class BagScan(Task):
         """The messages of a partition."""
         kernel = BagSource(self.stage, self.link, self.plan.key_groups, self.straight, self.verifier)
         kernel.counts, kernel.shows, kernel.reports_only = self.counts, self.shows, self.reports_only
-        if not self.marks:
+        if not (self.marks or self.places):
             yield from judged(kernel.bag((0, 0, 0), self.rows(batches)))
             return
         for batch in larger(batches):
-            if batch.num_rows:
+            if not batch.num_rows:
+                continue
+            if self.marks:
                 kernel.now = batch.column(batch.num_columns - 1)[0].as_py()
-                for part, some in _by_part(batch):
-                    yield from judged(kernel.bag((0, part, 0), self.rows(iter([some])), part))
+            for part, some in _by_part(batch) if self.marks else [(0, batch)]:
+                messages = judged(kernel.bag((0, part, 0), self.rows(iter([some])), part))
+                yield from renumbered(messages, self.places_of(some)) if self.places else messages
+
+    def places_of(self, batch: pa.RecordBatch) -> Any:
+        """The places of rows in the order of the source. Raises :class:`RunError` ``TT203`` if a row has none."""
+        places = batch.column("_place")
+        if places.null_count:
+            raise RunError(
+                "TT203",
+                f"source {self.link.leaf.source.name!r}: a row of the DataFrame has no position",
+                fix="filter such rows, or name another column in position=",
+            )
+        return places
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[TakenRow | Chunk]:
         """The rows, as columns if possible."""

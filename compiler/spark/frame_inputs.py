@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType
 
 from tracetypes.check import Checked
 from tracetypes.errors import RunError, UsageError
@@ -13,7 +14,7 @@ from tracetypes.markers import InBand, span_as_micros
 from tracetypes.nodes import RowPosition, Source, title
 from tracetypes.records import show
 
-__all__ = ["column_of", "need_choice_of_late", "parts_of", "refuse", "session_of", "spans_of"]
+__all__ = ["column_of", "need_choice_of_late", "parts_of", "places_of", "refuse", "session_of", "spans_of"]
 
 
 def need_choice_of_late(late: object) -> None:
@@ -33,6 +34,30 @@ def parts_of(parts: Mapping[str, str], inputs: Mapping[str, DataFrame]) -> Mappi
                 "TT203", f"the DataFrame of source {name!r} has no column {show(column)}; it has {has}", fix="name one of them"
             )
     return parts
+
+
+def places_of(checked: Checked, position: Mapping[str, str], inputs: Mapping[str, DataFrame]) -> Mapping[str, str]:
+    """Raise ``TT402`` for a source that is unknown or is not ordered by position, ``TT203`` for a column that is unknown or has
+    no whole numbers."""
+    ordered = {source.name for source in checked.graph.sources if isinstance(source.ordered_by, RowPosition)}
+    for name, column in position.items():
+        if name not in ordered:
+            what = "which is not ordered by ROW_POSITION" if name in inputs else "and there is no such source"
+            raise UsageError("TT402", f"position= has {name!r}, {what}", fix="name a source that is")
+        types = {field.name: field.dataType for field in inputs[name].schema}
+        if column not in types:
+            has = ", ".join(map(repr, types))
+            raise RunError(
+                "TT203", f"the DataFrame of source {name!r} has no column {show(column)}; it has {has}", fix="name one of them"
+            )
+        if not isinstance(types[column], LongType | IntegerType | ShortType | ByteType):
+            found = types[column].simpleString()
+            raise RunError(
+                "TT203",
+                f"position= of {name!r}: the column {column!r} is {found}, expected int",
+                fix="name a column of whole numbers, such as the offset",
+            )
+    return position
 
 
 def spans_of(idle: Mapping[str, float], inputs: Mapping[str, DataFrame]) -> dict[str, int]:
@@ -81,14 +106,14 @@ def _same(one: SparkSession, other: SparkSession) -> bool:
     return mine is not None and theirs is not None and bool(mine.equals(theirs))
 
 
-def refuse(source: Source, *, streams: bool) -> None:
-    """Raise :class:`UsageError` ``TT430`` for a source that a DataFrame cannot be."""
+def refuse(source: Source, *, streams: bool, placed: bool = False) -> None:
+    """Raise :class:`UsageError` ``TT430`` for a source that a DataFrame cannot be. ``placed``: a column has the order."""
     where = f"{title(source)} ({source.where})"
     if source.output != "items":
         fix = 'take them from outcomes() with late="rows", or run the flow with run()'
         raise UsageError("TT430", f"{where} reads {source.output} as a stream", fix=fix)
-    if isinstance(source.ordered_by, RowPosition):
-        fix = "order it by a column, as ordered_by=lambda row: row.offset"
+    if isinstance(source.ordered_by, RowPosition) and not placed:
+        fix = f'name a column that has the order, as position={{{source.name!r}: "offset"}}'
         raise UsageError("TT430", f"{where} is ordered by the position of its rows, and a DataFrame has none", fix=fix)
     how = source.markers
     if isinstance(how, InBand):

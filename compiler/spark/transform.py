@@ -13,8 +13,6 @@ one bag each, and their end ends the sources: stages are stateless functions of 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, Literal
@@ -29,11 +27,9 @@ from pyspark.sql.types import StructType
 from tracetypes.calls import need_whole
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.pickles import shipped
-from tracetypes.compiler.analysis.secret import HIDDEN, Key
 from tracetypes.compiler.backend.compilation import check_once
 from tracetypes.compiler.connectors.read_columns import Filled, may_lack, places_read
 from tracetypes.compiler.plan.facts import is_straight
-from tracetypes.compiler.plan.fingerprint import fingerprint
 from tracetypes.compiler.plan.plan import FromSource, Plan, SourceLink, Stage, StageLink, links
 from tracetypes.compiler.plan.planner import DEFAULT_KEY_GROUPS
 from tracetypes.compiler.plan.program import whole_plan
@@ -44,10 +40,12 @@ from tracetypes.compiler.spark.frame_inputs import (
     column_of,
     need_choice_of_late,
     parts_of,
+    places_of,
     refuse,
     session_of,
     spans_of,
 )
+from tracetypes.compiler.spark.query_checkpoint import made_by
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.spark.tasks import Processor
 from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan
@@ -60,8 +58,6 @@ __all__ = ["Transformed", "transform"]
 
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 THRESHOLD: Final = "spark.broadcast.UDFCompressionThreshold"
-MEMORY: Final = "frontier of the flow"
-"""Names what a checkpoint holds beside states of stages."""
 MARGIN: Final = 1 << 16
 """Bytes that a function has beside the plan."""
 STORE: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -108,6 +104,7 @@ def transform(
     *,
     key_groups: int | None = None,
     parts: Mapping[str, str] | None = None,
+    position: Mapping[str, str] | None = None,
     idle: Mapping[str, float] | None = None,
     late: Literal["count", "rows"] = "count",
 ) -> Transformed:
@@ -129,8 +126,10 @@ def transform(
     ``"rows"`` keeps each with its reason in :meth:`Transformed.outcomes`.
 
     ``parts``: for a source, the column whose values count as sources of their own, such as ``partition`` of Kafka: each has its
-    own newest time. ``idle``: for a source, after how many seconds without a row the others do not wait for
-    it (or for a part of it), by the times that Spark's log has of micro-batches. Both mean nothing for static DataFrames.
+    own newest time. ``position``: for a source that is ordered by ``ROW_POSITION``, the column of whole numbers that has the
+    order, such as ``offset`` of Kafka; no two rows of a key have the same. ``idle``: for a source, after how many seconds without
+    a row the others do not wait for it (or for a part of it), by the times that Spark's log has of micro-batches. It means
+    nothing for static DataFrames.
 
     Raises :class:`CheckFailed`; :class:`UsageError` ``TT402`` for inputs that do not fit the flow or each other and for wrong
     arguments, ``TT430`` for what a DataFrame cannot do, ``TT431`` for a setting of the session that is missing; :class:`RunError`
@@ -142,16 +141,17 @@ def transform(
     checked = check_once(flow)
     spark, streams = session_of(checked, inputs)
     parts, spans = parts_of(parts or {}, inputs), spans_of(idle or {}, inputs)
+    places = places_of(checked, position or {}, inputs)
     if key_groups is None:
         key_groups = max(DEFAULT_KEY_GROUPS, int(spark.conf.get("spark.sql.shuffle.partitions") or 0))
     sinks = list(checked.graph.sinks)
     plans = {sink.name: whole_plan(checked, sink, key_groups) for sink in sinks}
     for plan in plans.values():
         for leaf in plan.sources:
-            refuse(leaf.source, streams=streams)
+            refuse(leaf.source, streams=streams, placed=leaf.source.name in places)
             frame = inputs[leaf.source.name]
             check_types(leaf, f"the DataFrame of source {leaf.source.name!r}", {one.name: one.dataType for one in frame.schema})
-    options = _Options(streams, streams and late == "rows", parts if streams else {}, spans if streams else {})
+    options = _Options(streams, streams and late == "rows", parts if streams or places else {}, spans if streams else {}, places)
     lowerings = {name: _Lowering(spark, plan, inputs, options) for name, plan in plans.items()}
     sources = {name: tuple(dict.fromkeys(leaf.source.name for leaf in plan.sources)) for name, plan in plans.items()}
     return Transformed(lowerings, sources)
@@ -160,22 +160,15 @@ def transform(
 # --------------------------------------------------------------------------------------------------------- the plan
 
 
-class _Blind(Key):
-    """Compares no secrets: there is no place of ours for a key."""
-
-    def hide(self, text: str) -> str:
-        """The same for each."""
-        return HIDDEN
-
-
 @attrs.frozen
 class _Options:
-    """Whether the inputs are streams, whether late rows are shown, and ``parts`` and ``idle`` (microseconds)."""
+    """Whether the inputs are streams, whether late rows are shown, and ``parts``, ``idle`` (microseconds) and ``position``."""
 
     streams: bool
     shows: bool
     parts: Mapping[str, str]
     idle: Mapping[str, int]
+    position: Mapping[str, str]
 
 
 class _Lowering:
@@ -265,8 +258,14 @@ class _Lowering:
         name = F.lit("") if part is None else column_of(part).cast("string")
         return [name.alias("_part"), F.unix_micros(F.current_timestamp()).alias("_now")]
 
+    def places(self, leaf: FromSource) -> list[Column]:
+        """The place of each row in the order of the source, if a column has it."""
+        place = self.options.position.get(leaf.source.name)
+        return [] if place is None else [column_of(place).cast("long").alias("_place")]
+
     def read(self, scan: BagScan, marks: Sequence[Column]) -> DataFrame:
         """The messages of a source."""
+        marks = [*self.places(scan.link.leaf), *marks] if scan.places else marks
         return self.columns(scan.link.leaf, scan.filled, marks).mapInArrow(scan.packed(self.parcel), MESSAGES)
 
     def reports(self, reading: Stage, link: SourceLink) -> DataFrame:
@@ -284,6 +283,7 @@ class _Lowering:
                     marks = self.marks(link.leaf)
                     filled = self.filled(stage, link)
                     switches = {"counts": self.streams, "shows": self.options.shows, "marks": bool(marks)}
+                    switches["places"] = stage.restores and bool(self.places(link.leaf))
                     arriving.append(self.read(BagScan(self.plan, stage, link, self.ids, **switches, filled=filled), marks))
                 case StageLink(leaf=leaf):
                     arriving.append(frames[leaf.stage])
@@ -294,8 +294,8 @@ class _Lowering:
         else:
             arriving += [self.reports(reading, link) for reading, link in other_sources(self.plan, stage)]
         grouped = reduce(DataFrame.unionAll, arriving).groupBy("group")
-        made_by = self._made_by() if self.streams else ""
-        task = BagTask(self.plan, stage, self.ids, ends=not self.streams, made_by=made_by, idle=self.options.idle)
+        maker = made_by(self.plan, self.options.parts) if self.streams else ""
+        task = BagTask(self.plan, stage, self.ids, ends=not self.streams, made_by=maker, idle=self.options.idle)
         if not self.streams:
             task = task.packed(self.parcel)
             return grouped.applyInArrow(lambda key, table: task.table(key, table), MESSAGES)
@@ -310,11 +310,6 @@ class _Lowering:
         ids = ", ".join(map(str, self.ids))
         kind = f"CAST({int(Kind.DRAIN)} AS TINYINT) AS kind"
         return self.spark.range(1).selectExpr(f"explode(array({ids})) AS group", kind, "X'' AS header", "X'' AS payload")
-
-    def _made_by(self) -> str:
-        """A hash of what a checkpoint depends on."""
-        kept = {**fingerprint(self.plan, key=_Blind(b"")).kept, "parts": sorted(self.options.parts.items()), "memory": MEMORY}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _bytes_in(size: str | None) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,13 +21,17 @@ from tests.spark.support import rows_of
 from tracetypes import (
     ROW_POSITION,
     Dataflow,
+    EmitValue,
+    Marker,
     O,
+    OpKeyedOrdered,
     RunError,
     TraceTypesError,
     U,
     Unit,
     UsageError,
     check,
+    cli,
     every,
     in_band,
     merge,
@@ -157,7 +162,12 @@ def answered(frame: DataFrame, path: Path) -> list[Any]:
     return [metrics for one in query.recentProgress for metrics in (one.observedMetrics or {}).values()]
 
 
-def test_streams_restart_and_count_late_rows(plain: SparkSession, tmp_path: Path) -> None:
+METERS, SLOWER = totals(), totals(delay=6)
+
+
+def test_streams_restart_and_count_late_rows(
+    plain: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flow = totals()
     write(tmp_path / "in", BAGS[:2])
     metrics = answered(transform(flow, {"meters": stream(plain, tmp_path / "in")})["totals"], tmp_path)
@@ -177,6 +187,31 @@ def test_streams_restart_and_count_late_rows(plain: SparkSession, tmp_path: Path
     error = from_text(str(raised.value))
     assert error is not None
     assert error.code == "TT211"
+    shown_by_the_command_line(str(tmp_path / "checkpoint"), capsys)
+
+
+def shown_by_the_command_line(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``tracetypes state`` of the checkpoint that the flow of meters has left."""
+
+    def state(*words: str) -> tuple[int, str]:
+        code = cli.main(["state", checkpoint, *words])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    code, said = state("tests.spark.test_transform:METERS")
+    assert code == 0
+    assert "in 16 key groups, closed up to #60" in said
+    assert "open blocks, by their end: #80" in said
+    code, said = state("tests.spark.test_transform:METERS", "--key", "c", "--json")
+    assert code == 0
+    assert {json.loads(line)["key"] for line in said.splitlines()} == {"c"}
+    code, said = state("tests.spark.test_transform:SLOWER")
+    assert code == 1
+    assert "TT211" in said
+    for words, wanted in [((), "is the checkpoint of a query of Spark"), (("--stage", "7"), "has no stage 7")]:
+        code, said = state(*(["tests.spark.test_transform:METERS"] if words else []), *words)
+        assert code == 2
+        assert f"TT408 {checkpoint} {wanted}" in said
 
 
 @pytest.mark.nightly
@@ -234,6 +269,41 @@ def test_flows_without_keyed_operators(plain: SparkSession) -> None:
     flow.sink("watts", meters.through(stdlib.map_values(lambda r: r.watts, to=int)))
     found = transform(flow, {"meters": frame(plain, BAGS[0])})["watts"]
     assert sorted(tuple(row) for row in found.collect()) == [("a", 1), ("a", 4), ("b", 2), ("c", 8)]
+
+
+@attrs.frozen
+class Change(OpKeyedOrdered[str, Reading, int, int]):
+    """The change of each reading since the one before it."""
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: Reading, emit: EmitValue[int]) -> int:
+        emit(value.watts - state)
+        return value.watts
+
+    def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[int]) -> int:
+        return state
+
+
+def test_a_column_has_the_order(plain: SparkSession) -> None:
+    flow = Dataflow("changes")
+    markers = every(seconds=10, time=lambda r: r.ts)
+    meters = flow.source("meters", O[str, Reading], key=lambda r: r.id, ordered_by=ROW_POSITION, markers=markers)
+    flow.sink("changes", meters.through(Change()))
+    rows = [Reading("ab"[at % 2], at // 12, 7 * at % 13) for at in range(60)]
+    numbers = [(row.id, row.ts, row.watts, 3 * at) for at, row in enumerate(rows)]
+    frame = plain.createDataFrame(numbers, f"{COLUMNS}, place long").orderBy("watts").repartition(3)
+    found = transform(flow, {"meters": frame}, position={"meters": "place"})["changes"]
+    assert rows_in(found) == wanted(flow, [rows], drain=True)[0]
+    with pytest.raises(UsageError, match=r"TT430 .*position of its rows"):
+        transform(flow, {"meters": frame})
+    with pytest.raises(UsageError, match="TT402 position= has 'meters', which is not ordered by ROW_POSITION"):
+        transform(totals(), {"meters": frame}, position={"meters": "place"})
+    with pytest.raises(RunError, match="TT203 the DataFrame of source 'meters' has no column 'offset'; it has 'id'"):
+        transform(flow, {"meters": frame}, position={"meters": "offset"})
+    with pytest.raises(RunError, match="TT203 position= of 'meters': the column 'id' is string, expected int"):
+        transform(flow, {"meters": frame}, position={"meters": "id"})
 
 
 def test_parts_and_idle_sources(plain: SparkSession, tmp_path: Path) -> None:
