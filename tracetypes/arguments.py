@@ -98,6 +98,10 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="JSON lines")
     one.set_defaults(command=commands["state"])
 
+    one = places.add_parser("submit-files", help="write what spark-submit needs where tracetypes is not installed")
+    one.add_argument("directory", metavar="DIR", help="gets tracetypes.zip, and job.py, whose arguments are those of run")
+    one.set_defaults(command=commands["submit-files"])
+
     one = places.add_parser("test", help="test the laws of the operators, and random deployments")
     one.add_argument("target", metavar="TARGET", help=TARGET)
     one.add_argument("--examples", type=positive, default=100, metavar="N", help="random examples for each law")

@@ -1,11 +1,9 @@
 """``tracetypes check | explain | graph | run | test | schema TARGET``, ``state CHECKPOINT``, ``record ADDRESS``, ``prepare``,
-``workspace ACTION``."""
+``submit-files DIR``, ``workspace ACTION``."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +12,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tracetypes.arguments import pairs, parser, refuse_unknown
 from tracetypes.check import Checked, check, violations
@@ -31,26 +29,24 @@ from tracetypes.recorded_rows import recorded_rows
 from tracetypes.redaction import redact
 from tracetypes.results import Result
 from tracetypes.run_config import configured
-from tracetypes.running import MOST_DRAWN, engine_of, engine_of_checkpoint, explain, page_of, wording_of
+from tracetypes.running import MOST_DRAWN, engine_of, explain, page_of, wording_of
 from tracetypes.targets import load, load_record
 
 if TYPE_CHECKING:
     from tracetypes.compiler.backend.control import Control
-    from tracetypes.compiler.plan.plan import Plan
     from tracetypes.compiler.plan.program import Program
     from tracetypes.compiler.store.earlier_run import EarlierRun
     from tracetypes.compiler.store.metrics import Batch
 
 __all__ = ["epoch_lines", "epoch_tables", "main"]
 
-KEY_STATES: Final = 10
-"""States and open blocks of a key that a screen has room for."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
-    commands |= {"examples": _examples, "new": _new, "record": _record, "schema": _schema, "test": _test, "workspace": _workspace}
+    commands |= {"examples": _examples, "new": _new, "record": _record, "schema": _schema, "submit-files": _submit_files}
+    commands |= {"test": _test, "workspace": _workspace}
     whole = parser(commands)
     parsed, unknown = whole.parse_known_args(arguments)
     try:
@@ -300,45 +296,18 @@ def _schema(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _state(arguments: argparse.Namespace) -> int:
-    with extras():
-        from tracetypes.compiler.plan.program import program
-        from tracetypes.compiler.store.inspection import open_all
-        from tracetypes.compiler.store.key_state import find_key
-        from tracetypes.compiler.store.state_summary import summaries
+def _submit_files(arguments: argparse.Namespace) -> int:
+    from tracetypes.submit_files import write_submit_files
 
-    engine = engine_of_checkpoint(arguments.checkpoint)
-    queries = open_all(arguments.checkpoint, engine.log, arguments.stage)
-    plans: dict[str, Plan] = {}
-    if arguments.target is not None:
-        groups = next(iter(queries.values())).key_groups
-        compiled = program(check(load(arguments.target)), key_groups=groups)
-        plans = dict(compiled.named) if len(compiled.plans) > 1 else {"": compiled.plans[0]}
-        for name, view in queries.items():
-            view.check(plans.get(name), Path(arguments.checkpoint))
-    blobs = engine.states()
-    limit = arguments.limit or 10
-
-    def rendered(name: str, plain: dict[str, Any], text: str) -> str:
-        return json.dumps(({"query": name} if name else {}) | plain, ensure_ascii=False) if arguments.json else text
-
-    def query(name: str) -> str:
-        return f"query {name}, " if name else ""
-
-    if arguments.key is not None:
-        states = find_key(blobs, queries, arguments.key, arguments.stage, plans)
-        most = arguments.limit or (None if arguments.json else KEY_STATES)
-        for name, one in itertools.islice(states, most):
-            print(rendered(name, one.plain, query(name) + one.line))
-        if not arguments.json and next(states, None) is not None:
-            print("there is more: --limit N shows more of it, --json all of it, whole")
-        return 0
-    for name, view in queries.items():
-        if not arguments.json:
-            print(f"{query(name)}run {view.run}, after micro-batch {view.batch}")
-        for stage in summaries(blobs, view, arguments.stage, keys=limit):
-            print(rendered(name, stage.plain, "\n".join(stage.lines(limit))))
+    archive, starter = write_submit_files(arguments.directory)
+    print(f"spark-submit --py-files {archive} {starter} TARGET --input SOURCE=PATH --output SINK=DIR")
     return 0
+
+
+def _state(arguments: argparse.Namespace) -> int:
+    from tracetypes import state_command
+
+    return state_command.show_state(arguments)
 
 
 def _workspace(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tracetypes.check import check
 from tracetypes.errors import UsageError
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .compiler.store.inspection import Blobs, CheckpointView
 
 __all__ = ["show_state"]
+
+KEY_STATES: Final = 10
+"""States and open blocks of a key that a screen has room for."""
 
 
 def show_state(arguments: argparse.Namespace) -> int:
@@ -84,8 +87,11 @@ def _show(
 
     if arguments.key is not None:
         states = find_key(blobs, queries, arguments.key, arguments.stage, plans)
-        for name, one in itertools.islice(states, arguments.limit):
+        most = arguments.limit or (None if arguments.json else KEY_STATES)
+        for name, one in itertools.islice(states, most):
             print(rendered(name, one.plain, query(name) + one.line))
+        if not arguments.json and next(states, None) is not None:
+            print("there is more: --limit N shows more of it, --json all of it, whole")
         return
     for name, view in queries.items():
         if not arguments.json:

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.store.locks import JavaLock
 
-__all__ = ["end", "java", "java_lock", "java_process", "quiet_accumulators", "running_context"]
+__all__ = ["end", "java", "java_lock", "java_process", "quiet_accumulators", "running_context", "submitted_conf"]
 
 PATIENCE = 10
 """Seconds for the Java process to end by itself when its driver has ended."""
@@ -40,6 +40,14 @@ done
 """
 """Reads a pipe of the driver, which ends with the driver however that ends, and then sees that the Java process ends too: Spark
 ends it when its own pipe ends, but may stand still for good where a context was just being made."""
+
+
+def submitted_conf() -> SparkConf | None:
+    """The settings that ``spark-submit`` was given, where it has started this process; None elsewhere."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    SparkContext._ensure_initialized()
+    return SparkConf(_jvm=SparkContext._jvm)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from tracetypes.compiler.spark import archive
-from tracetypes.compiler.spark.java import java, quiet_accumulators
+from tracetypes.compiler.spark.java import java, quiet_accumulators, submitted_conf
 from tracetypes.compiler.spark.prints import share
 from tracetypes.errors import RunError
 
@@ -58,10 +58,12 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
     """
     running = SparkSession.getActiveSession()
     if running is None:
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        submitted = submitted_conf()
         os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
-        paths = [path for path in sys.path if path and Path(path).is_dir()]
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+        if submitted is None:  # otherwise spark-submit has said which interpreter and modules there are
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            paths = [path for path in sys.path if path and Path(path).is_dir()]
+            os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
         scratch = Path(tempfile.mkdtemp(prefix="tracetypes-"))
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         quiet, log = scratch / "log4j2.properties", scratch / "jvm.log"
@@ -82,7 +84,10 @@ def session(*, parallelism: int, master: str | None = None) -> SparkSession:
         config = _chosen(master, parallelism, os.environ)
         if config is not None:
             settings |= {"spark.master": config, **_sockets(config, scratch)}
-        conf = SparkConf().setAll(list(settings.items()))
+        conf = submitted or SparkConf()
+        for name, value in settings.items():
+            if submitted is None or not submitted.contains(name):
+                conf.set(name, value)
         try:
             with java(conf, log):
                 running = SparkSession.Builder().config(conf=conf).getOrCreate()
