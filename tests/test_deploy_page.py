@@ -30,12 +30,12 @@ class Click:
     page: str
     ts: int
 
-def even(page: str, count: int) -> int:
+def twice(count: int) -> int:
     return count * 2
 
 counts = Dataflow("counts")
 source = counts.source("clicks", U[str, Click], key=lambda c: c.page, markers=every(seconds=10, time=lambda c: c.ts))
-counts.sink("counts", source.through(stdlib.aggregate(stdlib.count())).through(stdlib.map_values(even)))
+counts.sink("counts", source.through(stdlib.aggregate(stdlib.count())).through(stdlib.map_values(twice)))
 """
 ROWS = '{"page": "a", "ts": 1}\n{"page": "a", "ts": 2}\n{"page": "b", "ts": 12}\n'
 WANTED = ['{"key":"a","value":4}', '{"key":"b","value":2}']

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tracetypes.errors import UsageError
@@ -42,7 +42,11 @@ def write_submit_files(directory: str) -> list[Path]:
     try:
         place.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
-            for name, file in sorted(_files(Path(__file__).parent)):
+            files = dict(sorted(_files(Path(__file__).parent)))
+            # Python finds folders without __init__.py by entries of their own.
+            for folder in sorted({str(above) for name in files for above in PurePosixPath("tracetypes", name).parents} - {"."}):
+                written.writestr(zipfile.ZipInfo(f"{folder}/", BEGINNING), b"")
+            for name, file in files.items():
                 about = zipfile.ZipInfo(f"tracetypes/{name}", BEGINNING)
                 about.compress_type = zipfile.ZIP_DEFLATED
                 written.writestr(about, file.read_bytes())
