@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.graphs import Case
+from tracetypes.arrangement import Arranged, arrange, arrange_parts, streams_of
 from tracetypes.check import Checked
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.columns.arrow import array
@@ -29,7 +30,7 @@ from tracetypes.compiler.runtime.stage import StageKernel
 from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.wire.messages import decode, encode
 from tracetypes.formats import Layout
-from tracetypes.interpreter import Arranged, arrange, arrange_parts, interpret, streams_of
+from tracetypes.interpreter import interpret
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row

@@ -39,10 +39,10 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.arrangement import Arranged
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.edges import EdgeType, edge_type
-from tracetypes.interpreter import Arranged
 from tracetypes.markers import EventTime, Markers
 from tracetypes.nodes import Apply, Merge, Source, title
 from tracetypes.templates import Linger, overrides

@@ -33,6 +33,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.arrangement import arrange_parts, streams_of
 from tracetypes.canonical import stable_hash
 from tracetypes.check import violations
 from tracetypes.compiler.graph.segments import cut
@@ -54,7 +55,7 @@ from tracetypes.compiler.spark.wording import SparkWording
 from tracetypes.compiler.store.output_trace import Collector
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
-from tracetypes.interpreter import arrange_parts, interpret, streams_of
+from tracetypes.interpreter import interpret
 from tracetypes.parsing import Row
 from tracetypes.schemas import schema_of
 from tracetypes.sources import reader

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.bags import Bags, Placed, cut, defined, fits, is_possible, rows_by_part
 from tests.graphs import Case, cases, own_value
 from tracetypes import Dataflow, Item, OpStateless, Stream, U, Unit, UsageError, check, every, interpret, merge, stdlib
+from tracetypes.arrangement import arrange, streams_of
 from tracetypes.compiler.plan.program import whole_plan
-from tracetypes.interpreter import arrange, streams_of
 from tracetypes.nodes import RowPosition
 from tracetypes.parsing import Row
 from tracetypes.trace import closed

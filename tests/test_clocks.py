@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import tracetypes as tt
 from tracetypes import ROW_POSITION, Dataflow, O, OperatorFailed, U, UsageError, check, every
+from tracetypes.arrangement import Arranged, arrange
 from tracetypes.clocks import Clock
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.trial.simulate import simulate_program
-from tracetypes.interpreter import Arranged, arrange
 from tracetypes.markers import EventTime
 from tracetypes.parsing import Row
 from tracetypes.stdlib import count, filter, tumbling

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.test_idle import Idling, Steps, as_heartbeats, idling
 from tests.test_parts import caught_by
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, merge
+from tracetypes.arrangement import arrange
 from tracetypes.compiler.backend import closing_clocks
 from tracetypes.compiler.backend.closing_clocks import ClosingClocks
 from tracetypes.compiler.connectors.closing import ClockSplit, ClosingClock
 from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.runtime.frontier import Frontier
-from tracetypes.interpreter import arrange
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row

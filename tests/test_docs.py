@@ -26,8 +26,9 @@ from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
 from tests.test_typing import refused_by_basedpyright
 from tracetypes import CheckFailed, Dataflow, Item, TraceTypesError, check, stdlib
+from tracetypes.arrangement import arrange
 from tracetypes.formats import JsonLines
-from tracetypes.interpreter import arrange, interpret
+from tracetypes.interpreter import interpret
 from tracetypes.parsing import Row, text_parser
 from tracetypes.plain_data import to_plain
 from tracetypes.records import Mismatch

@@ -37,6 +37,7 @@ from tracetypes import (
     merge,
     sort,
 )
+from tracetypes.arrangement import arrange
 from tracetypes.bounds import Impact
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.gates.container import RunningContainer, Snapshot
@@ -64,7 +65,6 @@ from tracetypes.gates import (
     value,
 )
 from tracetypes.impacts import Variation, magnitude, net_change, relative_error
-from tracetypes.interpreter import arrange
 from tracetypes.learned_gates import Model, Subject, feature, learned
 from tracetypes.nodes import Gate, Graph
 from tracetypes.parsing import Row

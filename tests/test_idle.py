@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.graphs import Case, cases
 from tests.test_parts import TIMED, caught_by, deal, sample
 from tracetypes import UNIT, Marker, UsageError, check, interpret
+from tracetypes.arrangement import Arranged, arrange, arrange_parts
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.connectors import idle
 from tracetypes.compiler.connectors.idle import IdleDetector
@@ -29,7 +30,6 @@ from tracetypes.compiler.runtime.frontier import Frontier
 from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial.simulate import IDLE, simulate_steps
-from tracetypes.interpreter import Arranged, arrange, arrange_parts
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row

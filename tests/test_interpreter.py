@@ -39,9 +39,9 @@ from tracetypes import (
     merge,
 )
 from tracetypes import interpreter as interpreter_module
+from tracetypes.arrangement import Arranged, arrange
 from tracetypes.canonical import stable_hash
 from tracetypes.errors import Location
-from tracetypes.interpreter import Arranged, arrange
 from tracetypes.nodes import Apply, Fused, Gather, Graph, Merge, Node, Restore, Sink, Sort, Source, Split
 from tracetypes.parsing import Row
 from tracetypes.trace import Element, blocks, closed

@@ -28,6 +28,7 @@ from tracetypes import (
     in_band,
     interpret,
 )
+from tracetypes.arrangement import Arranged, arrange_parts, streams_of
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.frontier import Frontier
@@ -35,7 +36,6 @@ from tracetypes.compiler.runtime.messages import Report
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.edges import edge_type
-from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.markers import EventTime
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row

@@ -67,6 +67,7 @@ from tracetypes import (
     sort,
     stdlib,
 )
+from tracetypes.arrangement import Arranged
 from tracetypes.check import violations
 from tracetypes.compiler.analysis import pickles
 from tracetypes.compiler.graph.passes import passes
@@ -86,7 +87,6 @@ from tracetypes.compiler.runtime.source import SourceKernel
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.compiler.trial import simulate
-from tracetypes.interpreter import Arranged
 from tracetypes.parsing import Row
 from tracetypes.plain_data import to_plain
 from tracetypes.trace import Element, Item, Trace, closed

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 import attrs
 
+from tracetypes.arrangement import arrange
 from tracetypes.check import Checked, check
 from tracetypes.errors import LawBroken, UsageError
 from tracetypes.graph import Dataflow
-from tracetypes.interpreter import arrange, interpret
+from tracetypes.interpreter import interpret
 from tracetypes.parsing import Row
 from tracetypes.scripts import Crash, Script, Step, entries
 from tracetypes.trace import Element, Trace, blocks

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tracetypes.arrangement import Arranged, arrange, arrange_rows, streams_of
 from tracetypes.check import Checked
 from tracetypes.compiler.backend.compilation import check_once, extras
 from tracetypes.compiler.gates.shadow import Shadow, compare_gates, need_gates, need_plots
@@ -17,7 +18,6 @@ from tracetypes.compiler.gates.taps import refuse_load
 from tracetypes.errors import UsageError
 from tracetypes.graph import Dataflow
 from tracetypes.impacts import Variation
-from tracetypes.interpreter import Arranged, arrange, arrange_rows, streams_of
 from tracetypes.nodes import Source
 from tracetypes.parsing import Row
 

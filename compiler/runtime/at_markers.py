@@ -15,8 +15,8 @@ from tracetypes.compiler.runtime.frontier import KeyGroups
 from tracetypes.compiler.runtime.stateless import conforming_emit, stateless
 from tracetypes.compiler.runtime.watch import Watches
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.interpreter import operator_failure
 from tracetypes.markers import Marker
+from tracetypes.operator_calls import operator_failure
 
 __all__ = ["AtMarkers", "emitted_at_marker"]
 

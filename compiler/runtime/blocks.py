@@ -19,8 +19,8 @@ from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.partial_aggregation import objects, parts_of
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.interpreter import call_operator, operator_failure
 from tracetypes.nodes import RowPosition
+from tracetypes.operator_calls import call_operator, operator_failure
 from tracetypes.sort_keys import sort_key
 from tracetypes.state_check import aggregates_of
 from tracetypes.templates import OpKeyedUnordered

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, final
 
 import attrs
 
+from tracetypes.arrangement import overlapping
 from tracetypes.clocks import Clock, Held, OtherSender, Verdict
 from tracetypes.compiler.analysis.pickles import dumps, loads
 from tracetypes.compiler.plan.plan import FromSource, SourceLink, Stage
@@ -27,7 +28,6 @@ from tracetypes.compiler.runtime.side_rows import SideBuffer, shown_item
 from tracetypes.compiler.runtime.source import FIRST, SourceKernel, TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.formats import Layout
-from tracetypes.interpreter import overlapping
 from tracetypes.markers import EventTime
 from tracetypes.nodes import RowPosition
 from tracetypes.parsing import Row

@@ -19,7 +19,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.stateless import checked_later, exactly
 from tracetypes.conformance import conformer
 from tracetypes.errors import OperatorFailed, UsageError
-from tracetypes.interpreter import emitted_wrongly
+from tracetypes.operator_calls import emitted_wrongly
 from tracetypes.records import Mismatch, Schema
 from tracetypes.self_description import name_of_operator
 

@@ -18,9 +18,9 @@ from tracetypes.compiler.runtime.open_blocks import OpenBlocks
 from tracetypes.compiler.runtime.operators import Flowing, OrderedRunner, Runner
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import keys_held
-from tracetypes.interpreter import call_operator
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker
+from tracetypes.operator_calls import call_operator
 from tracetypes.pauses import catch_up, start_after
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 

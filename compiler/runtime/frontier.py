@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias, final
 import attrs
 import numpy as np
 
+from tracetypes.arrangement import first_open
 from tracetypes.canonical import stable_hash
 from tracetypes.compiler.columns.batches import Batch
 from tracetypes.compiler.plan.plan import FromSource, Link, Stage, links
@@ -22,7 +23,6 @@ from tracetypes.compiler.runtime.side_rows import late_row, rejected_rows
 from tracetypes.compiler.runtime.state import OPEN
 from tracetypes.compiler.runtime.stateless import ItemPath
 from tracetypes.errors import RunError, counted
-from tracetypes.interpreter import first_open
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.markers import EventTime, InBand, Marker
 from tracetypes.nodes import title

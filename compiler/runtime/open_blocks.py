@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from tracetypes.arrangement import overlapping
 from tracetypes.compiler.columns.arrow import from_array
 from tracetypes.compiler.columns.batches import Batch, decode
 from tracetypes.compiler.plan.plan import FromSource, MergeStep, Region, Stage, StatelessStep, links
@@ -27,7 +28,6 @@ from tracetypes.compiler.runtime.messages import NOWHERE, Aggregates, Items, Par
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.state import OPEN, StageState
-from tracetypes.interpreter import overlapping
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns, runs_of
 from tracetypes.nodes import Merge, RowPosition, Source
 from tracetypes.trace import StreamType

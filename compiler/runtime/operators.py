@@ -22,9 +22,10 @@ from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.interpreter import operator_failure, sort_order
+from tracetypes.interpreter import sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
+from tracetypes.operator_calls import operator_failure
 from tracetypes.state_check import NO_KEY, aggregates_of, ran, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides
 

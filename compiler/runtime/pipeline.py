@@ -35,10 +35,10 @@ from tracetypes.compiler.runtime.progress import Coming
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.interpreter import call_operator
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.markers import Marker
 from tracetypes.nodes import Restore, Sort
+from tracetypes.operator_calls import call_operator
 from tracetypes.silence import emitted_in, linger_of, markers_in, split_at
 from tracetypes.state_check import NO_KEY, states_of
 from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered, overrides

@@ -20,7 +20,7 @@ from tracetypes.compiler.runtime.watch import Watches
 from tracetypes.compiler.tracing.expr import Tree
 from tracetypes.conformance import always_a_key, conform, conformer, has_floats, key_conformer, key_problem
 from tracetypes.errors import LawBroken, OperatorFailed
-from tracetypes.interpreter import call_operator, emitted_wrongly, operator_failure
+from tracetypes.operator_calls import call_operator, emitted_wrongly, operator_failure
 from tracetypes.record_classes import hold_only_fields
 from tracetypes.records import (
     UINT_MAX,

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
+from tracetypes.arrangement import woven
 from tracetypes.compiler.columns.batches import from_rows
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message, Reached, Rows, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import reasons, texts
-from tracetypes.interpreter import woven
 from tracetypes.marker_runs import NO_MARKERS, MarkerRuns
 from tracetypes.trace import Element, Item, StreamType, Trace
 

@@ -12,10 +12,10 @@ import attrs
 import pytest
 
 from tracetypes import Dataflow, Item, Trace, check, cli, interpret
+from tracetypes.arrangement import Arranged, arrange, streams_of
 from tracetypes.check import Checked
 from tracetypes.compiler.store.output_trace import Answer
 from tracetypes.formats import Csv, JsonLines
-from tracetypes.interpreter import Arranged, arrange, streams_of
 from tracetypes.nodes import Sink
 from tracetypes.parsing import Row, text_parser
 from tracetypes.plain_data import to_plain

@@ -20,10 +20,10 @@ from tests.spark import dags
 from tests.spark.flows import TEN, Reading, id_of
 from tests.spark.support import Cli, all_defined, differences, row, rows_in, rows_of, side_outputs, write_lines
 from tracetypes import UNIT, Dataflow, OpStateless, Rejected, U, Unit, check, interpret, merge
+from tracetypes.arrangement import arrange, streams_of
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.spark.files import SCAN
 from tracetypes.compiler.spark.run import collect
-from tracetypes.interpreter import arrange, streams_of
 from tracetypes.parsing import Row
 from tracetypes.sources import reader
 

@@ -34,6 +34,7 @@ from tests.spark.test_changed import Changing, Mended, shared
 from tests.spark.test_dags import Job
 from tests.spark.test_exactly_once import Crash, crashing
 from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, check, every, in_band, interpret, kafka
+from tracetypes.arrangement import Arranged, arrange_parts, streams_of
 from tracetypes.compiler.columns.batches import Batch as Encoded
 from tracetypes.compiler.columns.batches import rows
 from tracetypes.compiler.connectors import kafka as topics_of_kafka
@@ -55,7 +56,6 @@ from tracetypes.compiler.store.outputs import FileOutput, MemoryOutput, open_out
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.compiler.store.topic_channel import KIND, ChannelSplits, TopicChannel, Topics
-from tracetypes.interpreter import Arranged, arrange_parts, streams_of
 from tracetypes.sources import record_reader
 from tracetypes.trace import Element, Trace, closed
 

@@ -17,8 +17,8 @@ from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tests.strategies import some
 from tracetypes import Dataflow, Item, Stream, U, UsageError, check, every, interpret_rows, sort
-from tracetypes.interpreter import Emitter, run_ordered
 from tracetypes.nodes import Apply
+from tracetypes.operator_calls import Emitter, run_ordered
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.duplicates import Deduplicate, DeduplicateRecent, DeduplicateWithin, deduplicate

@@ -10,8 +10,8 @@ from tracetypes.equations.equality import copied, same
 from tracetypes.equations.messages import message_of
 from tracetypes.equations.subject import Collector, Elements, Subject, items_in, text_of
 from tracetypes.errors import LawBroken
-from tracetypes.interpreter import call_operator
 from tracetypes.markers import Marker
+from tracetypes.operator_calls import call_operator
 from tracetypes.records import show
 from tracetypes.trace import Element
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tracetypes.arrangement import merge_channels
 from tracetypes.elements import elements
 from tracetypes.equations.messages import advice_on_floats, message_of
 from tracetypes.equations.purity import FORGET
 from tracetypes.equations.subject import Elements, Subject, items_in, text_of
 from tracetypes.errors import LawBroken
-from tracetypes.interpreter import merge_channels
 from tracetypes.markers import Marker
 from tracetypes.templates import OpKeyedOrdered
 from tracetypes.trace import Element, Item, blocks

@@ -11,8 +11,8 @@ from tracetypes.equations.equality import copied
 from tracetypes.equations.messages import message_of
 from tracetypes.equations.subject import Abandon, Collector, Elements, Subject, items_in, text_of
 from tracetypes.errors import LawBroken
-from tracetypes.interpreter import call_operator
 from tracetypes.markers import EventTime, Marker, Time, TimeUnit
+from tracetypes.operator_calls import call_operator
 from tracetypes.pauses import catch_up
 from tracetypes.records import show
 from tracetypes.silence import blocks_of

@@ -16,7 +16,7 @@ from tracetypes.edges import EdgeType
 from tracetypes.equations.equality import copied, largest_of, near, same
 from tracetypes.equations.memory import LiveWorld, World
 from tracetypes.errors import UsageError
-from tracetypes.interpreter import Emitter, call_operator, run_ordered, run_stateless, run_unordered
+from tracetypes.operator_calls import Emitter, call_operator, run_ordered, run_stateless, run_unordered
 from tracetypes.records import INT_MAX, Mismatch, Optional, show
 from tracetypes.schemas import show_type
 from tracetypes.templates import TEMPLATES, Operator, OpKeyedOrdered, OpStateless, substitute, template_types

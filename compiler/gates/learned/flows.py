@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from tracetypes.arrangement import arrange_rows, streams_of
 from tracetypes.bounds import parts_of
 from tracetypes.check import Checked
 from tracetypes.compiler.gates.learned.knowledge import subject_of
@@ -18,7 +19,6 @@ from tracetypes.compiler.gates.learned.steps import Step, Tolerance, Values
 from tracetypes.compiler.gates.taps import Feed, Tap, Tapped, Together, markers_of, outputs_of
 from tracetypes.errors import UsageError
 from tracetypes.gate_check import digest
-from tracetypes.interpreter import arrange_rows, streams_of
 from tracetypes.learned_gates import Learned
 from tracetypes.nodes import Gate, Graph, Node
 
