@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from tracetypes.check import Checked, unify
+from tracetypes.check import Checked
+from tracetypes.edge_check import unify
 from tracetypes.edges import EdgeType
 from tracetypes.nodes import (
     Apply,

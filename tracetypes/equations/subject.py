@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 import attrs
 
 from tracetypes.canonical import canonical
-from tracetypes.check import unify
 from tracetypes.conformance import hashable, key_problem
+from tracetypes.edge_check import unify
 from tracetypes.edges import EdgeType
 from tracetypes.equations.equality import copied, largest_of, near, same
 from tracetypes.equations.memory import LiveWorld, World
