@@ -39,6 +39,7 @@ find_java() {
 
 # Debian 13 has no 17 any more.
 find_java || {
+    say "there is none for Spark: Debian's is downloaded, about 50 MB, and takes 200 MB on the disk"
     { sh scripts/apt.sh openjdk-17-jre-headless || sh scripts/apt.sh openjdk-21-jre-headless; } && find_java
 } || {
     say "Spark needs Java 17 or 21 and none was found: install one (Debian 12: openjdk-17-jre-headless," \

@@ -5,6 +5,8 @@ set -eu
 cd "$(dirname -- "$0")/.."
 python=.venv/bin/python
 
+say() { printf '%s: %s\n' "$target" "$*" >&2; }
+
 with_java() {
     JAVA_HOME=$(sh scripts/java.sh)
     export JAVA_HOME
@@ -27,11 +29,14 @@ case $target in
 demo)
     # What is local needs no Java: the demo looks for it, with scripts/java.sh, when that has been shown.
     sh scripts/setup.sh
+    say "the first answer comes in a few seconds; Java and Spark come after it"
     exec "$python" -m examples.demo "$@"
     ;;
 test)
     sh scripts/setup.sh
+    say "step 1 of 3: Java for Spark"
     with_java
+    say "step 2 of 3: ruff and mypy, a minute or two"
     # CI=true asks for Hypothesis's profile `ci`; tests/conftest.py reads the variable.
     if [ "${CI:-}" = true ]; then
         export HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
@@ -55,6 +60,7 @@ test)
     wait "$prepares" || echo "run: Java will start without an archive of classes, and the tests take longer." >&2
     # Last, so that its summary is the last thing to be seen. In four processes (tests that wait for a JVM leave a core idle), a file at a time, the slow ones (tests/spark)
     # first; `test -n 0` has all in this one.
+    say "step 3 of 3: the tests in four processes, 25 minutes on two cores; $python -m pytest -n 0 FILE runs one file"
     "$python" -m pytest -n 4 --dist loadfile --no-loadscope-reorder "$@" || status=$?
     exit "$status"
     ;;

@@ -1,11 +1,15 @@
 #!/bin/sh
 # Makes .venv at the root of the repository and installs the project there, editable, with all that development
-# needs. Says and does nothing when that has been done already for this pyproject.toml at this place.
+# needs. Says each step, what is downloaded, and what to do when a step fails. Says and does nothing when that has been
+# done already for this pyproject.toml at this place.
 #     sh scripts/setup.sh
 #     PYTHON=/path/to/python sh scripts/setup.sh      with a chosen interpreter, when .venv has yet to be made
 set -eu
 cd "$(dirname -- "$0")/.."
 stamp=.venv/installed-from
+
+# Megabytes: what pip downloads, and what lies on the disk afterwards.
+download=900 disk=2500
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$@"; exit 1; }
@@ -54,8 +58,9 @@ make_venv() {
     elif [ -n "$python" ]; then
         fail "$python has no working venv module: install $packages (Debian, Ubuntu), or virtualenv, and run this again."
     else
-        fail "no Python 3.11 or newer found${PYTHON:+ at $PYTHON}: install one (Debian: python3 python3-venv)," \
-            "or name it: PYTHON=/path/to/python sh scripts/setup.sh"
+        found=$("${PYTHON:-python3}" -c 'import sys; print(", but %d.%d at %s" % (*sys.version_info[:2], sys.executable))' 2>/dev/null || true)
+        fail "no Python 3.11 or newer found${PYTHON:+ at $PYTHON}$found: install one (Debian 12 or newer: python3 python3-venv;" \
+            "elsewhere: https://www.python.org/downloads), or name it: PYTHON=/path/to/python sh scripts/setup.sh"
     fi
 }
 
@@ -65,14 +70,59 @@ usable() {
     [ ! -e "$stamp" ] || [ "$(head -n 1 "$stamp")" = "$(pwd -P)" ]
 }
 
+# Megabytes that are free where .venv is.
+free() { df -Pm . | awk 'NR == 2 { print $4 }'; }
+
+# Runs pip, and says every few seconds what it does. Its output goes to a file, and is shown if it fails.
+install() {
+    log=.venv/install.log
+    .venv/bin/python -m pip install --disable-pip-version-check --no-color --progress-bar off --use-pep517 --editable '.[dev]' \
+        >"$log" 2>&1 &
+    pip=$!
+    shown=
+    while kill -0 "$pip" 2>/dev/null; do
+        sleep 2
+        now=$(awk '/^ *Downloading / && !/\.metadata/ { count += 1; last = $2 " " $3 $4 } /^Installing collected/ { print "unpacking all of them"; done = 1; exit }
+                   END { if (!done && count) print count " packages, now " last }' "$log")
+        [ "$now" = "$shown" ] || say "    $now"
+        shown=$now
+    done
+    wait "$pip"
+}
+
+# What is wrong, from what pip said, and what to do about it.
+advice() {
+    if grep -qi 'no space left' "$log"; then
+        echo "There is no room: .venv needs about $disk MB here ($(free) MB are free), and pip some of that in ${TMPDIR:-/tmp} meanwhile" \
+            "(TMPDIR=/elsewhere sh scripts/setup.sh)."
+    elif grep -Eqi 'name resolution|failed to establish|connection (refused|reset|broken)|timed out|unreachable|proxyerror|max retries|from versions: none' "$log"; then
+        echo "pip could not reach its package index. Look at the network; behind a proxy set HTTPS_PROXY, for a mirror PIP_INDEX_URL."
+    elif grep -Eqi 'requires a different python|requires-python' "$log"; then
+        echo "A package does not work with $(.venv/bin/python --version): name another one, PYTHON=/path/to/python, and remove .venv."
+    elif grep -Eqi 'no matching distribution|could not find a version' "$log"; then
+        echo "The package index has no version for $(.venv/bin/python --version) on $(uname -sm): name another Python," \
+            "PYTHON=/path/to/python, and remove .venv; or look at PIP_INDEX_URL."
+    else
+        echo "Its message stands above."
+    fi
+}
+
 if is_recent .venv/bin/python && origin | cmp -s - "$stamp"; then
     exit 0
 fi
 if ! usable; then
+    say "step 1 of 2: an environment in $(pwd)/.venv"
     make_venv
 fi
-say "installing into .venv; the first time this takes some minutes"
+if [ ! -e "$stamp" ] && [ "$(free)" -lt "$disk" ] 2>/dev/null; then
+    say "there are $(free) MB free in $(pwd), and .venv needs about $disk MB: this may fail"
+fi
+say "step 2 of 2: packages into .venv, with $(.venv/bin/python --version); the first time pip downloads about $download MB," \
+    "and $disk MB lie on the disk"
 rm -f "$stamp"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 --editable '.[dev]' ||
-    fail "pip could not install the project; its message stands above. Run this again when that is mended."
+if ! install; then
+    tail -n 15 "$log" >&2
+    fail "pip could not install the project. $(advice) Run the same command again when that is mended: what is there stays."
+fi
+say "done"
 origin >"$stamp"

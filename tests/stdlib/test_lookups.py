@@ -537,8 +537,10 @@ def test_TT121_what_cannot_be_meant(make: Callable[[], Any], text: str) -> None:
 
 
 def test_TT120_what_is_combined_must_be_declared(sqlite: Sqlite[Sensor]) -> None:
+    op = lookup_join(sqlite, by=lambda key, value: value, combine=lambda value, row: hash(row.room))
+    flow = Dataflow("wrong")
     with pytest.raises(UsageError, match=r"TT120 lookup_join does not know what .*<lambda> returns"):
-        lookup_join(sqlite, by=lambda key, value: value, combine=lambda value, row: row.room)
+        flow.source("in", U[str, int], markers=every(seconds=1, time=lambda n: n)).through(op)
 
 
 def test_TT401_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracetypes
 from examples import home_energy, sensors
 from tests.stdlib.small import ROWS, Event, Largest, Mean, Total, source, told
 from tests.strategies import some
@@ -149,8 +150,9 @@ def test_pairwise_sees_all_neighbours(rows: list[Event]) -> None:
 
 
 def test_TT120_pairwise_must_know_what_comes_out() -> None:
+    op: Any = pairwise(lambda one, other: {one})
     with pytest.raises(UsageError, match="pairwise does not know") as caught:
-        pairwise(lambda one, other: one)
+        tracetypes.stdlib.preview(op, tracetypes.O[str, int], [("a", 1)])
     assert caught.value.code == "TT120"
 
 
