@@ -80,10 +80,20 @@ def as_parquet(rows: list[Click], group: int = 30) -> bytes:
     return file.getvalue()
 
 
+def as_avro(rows: list[Click]) -> bytes:
+    import fastavro
+
+    fields = [{"name": "ts", "type": "long"}, {"name": "page", "type": "string"}]
+    file, schema = io.BytesIO(), fastavro.parse_schema({"type": "record", "name": "Click", "fields": fields})
+    fastavro.writer(file, schema, [{"ts": one.ts, "page": one.page} for one in rows], sync_interval=100)
+    return file.getvalue()
+
+
 FORMATS: Final[dict[str, Callable[[list[Click]], bytes]]] = {
     "jsonl": as_json,
     "csv": as_csv,
     "parquet": as_parquet,
+    "avro": as_avro,
     "jsonl.gz": lambda rows: gzip.compress(as_json(rows)),
 }
 

@@ -73,9 +73,9 @@ class TopicSource:
                 f"{text}: source {leaf.source.name!r} has markers in band, which no clock can stand for",
                 fix="leave idle= out, and send each marker to every partition",
             )
+        schemas = TopicSchemas.of(address, leaf.source.format, leaf.layout, f"source {leaf.source.name!r}")
         watch = Watch(address)
         topic = watch.topic()
-        schemas = TopicSchemas.of(address, leaf.source.format, leaf.layout, f"source {leaf.source.name!r}")
         return cls(address, watch.offsets(topic.partitions) if bounded else None, topic.id, schemas)
 
     @property
