@@ -83,7 +83,7 @@ RULES = (
         "only records of Protocol Buffers need their parser",
         "tracetypes",
         ("google.protobuf",),
-        but=("tracetypes.compiler.connectors.protobuf_records",),
+        but=("tracetypes.compiler.connectors.protobuf_records", "tracetypes.compiler.connectors.protobuf_values"),
     ),
     Rule(
         "only the connectors of object stores need their clients",

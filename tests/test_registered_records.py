@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import random
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from tests.fake_registry import FakeRegistry, fake_registry
-from tests.strategies import schemas, values
+from tests.strategies import Hue, schemas, values
 from tests.test_column_names import Message
 from tracetypes import Dataflow, RunError, U, UsageError, check, decimal, every, kafka
 from tracetypes.canonical import canonical
@@ -31,7 +32,8 @@ from tracetypes.compiler.connectors.avro_records import AvroDecoder
 from tracetypes.compiler.connectors.avro_schemas import avro_type
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_records import RecordReader
-from tracetypes.compiler.connectors.protobuf_records import message_numbers, numbers_as_bytes
+from tracetypes.compiler.connectors.protobuf_records import ProtobufDecoder, message_numbers, numbers_as_bytes
+from tracetypes.compiler.connectors.protobuf_values import message_of, protobuf_encoder
 from tracetypes.compiler.connectors.registered_records import TopicSchemas
 from tracetypes.compiler.connectors.registered_values import avro_encoder, registered_writer
 from tracetypes.compiler.connectors.schema_registry import RegisteredSchema
@@ -39,7 +41,7 @@ from tracetypes.compiler.plan.plan import FromSource, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.plain_data import from_plain
-from tracetypes.records import ListOf, Mismatch, Optional, Record, Schema, UnitValue
+from tracetypes.records import ListOf, Mismatch, Optional, Record, Schema, UInt64, UnitValue
 from tracetypes.schemas import schema_of
 
 
@@ -60,6 +62,17 @@ class Payment:
     paid: bool
     raw: bytes
     tags: list[str]
+
+
+@attrs.frozen
+class Money:
+    cents: int
+
+
+@attrs.frozen
+class Bill:
+    ts: int
+    money: Money
 
 
 ORDER: dict[str, Any] = {
@@ -405,10 +418,59 @@ def test_TT209_the_registry_refuses_a_schema(registry: FakeRegistry) -> None:
         registered_writer(None, leaf_of(U[str, Order], None).layout, address(registry), "out")
 
 
-@pytest.mark.parametrize("options", ["value=protobuf", "value=avro&key=protobuf"])
-def test_TT402_what_no_sink_writes(registry: FakeRegistry, options: str) -> None:
-    with pytest.raises(UsageError, match=r"TT402 .*no sink writes (key|value)s as protobuf"):
-        registered_writer(None, leaf_of(U[str, Order], None).layout, address(registry, options), "out")
+def test_TT402_protobuf_has_messages(registry: FakeRegistry) -> None:
+    with pytest.raises(UsageError, match=r"TT402 .*the keys are str, and protobuf has messages"):
+        registered_writer(None, leaf_of(U[str, Order], None).layout, address(registry, "key=protobuf"), "out")
+    with pytest.raises(UsageError, match=r"TT402 .*union of messages"):
+        registered_writer(None, leaf_of(U[str, Odd], None).layout, address(registry, "value=protobuf"), "out")
+
+
+@attrs.frozen
+class Odd:
+    ts: int
+    either: Money | Bill
+
+
+@attrs.frozen
+class Wide:
+    ts: int
+    size: UInt64
+    rate: float
+    text: str | None
+    raw: bytes
+    at: dt.datetime
+    ended: dt.datetime | None
+    day: dt.date
+    amount: Annotated[Decimal, decimal(12, 2)] | None
+    hue: Hue
+    money: Money
+    maybe: Money | None
+    many: list[Money]
+    words: tuple[str, ...]
+    ok: bool | None
+
+
+@given(st.data())
+def test_messages_of_a_sink_are_read_back(data: DataObject) -> None:
+    """By the description that a registry makes of the text."""
+    schema: Any = schema_of(Wide)
+    sent = data.draw(st.lists(values(schema), min_size=1, max_size=3))
+    encode, (file, _) = protobuf_encoder(schema), message_of(schema)
+    registered = RegisteredSchema(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode())
+    decoder = ProtobufDecoder(registered, schema, None)
+    assert decoder.problems == ()
+    found = [from_plain(schema, decoder.plain(encode(one))) for one in sent]
+    assert list(map(canonical(schema), found)) == list(map(canonical(schema), sent))
+
+
+def test_a_sink_writes_messages(registry: FakeRegistry) -> None:
+    """Their schema is registered as text."""
+    write = registered_writer(None, leaf_of(U[str, Order], None).layout, address(registry, "value=protobuf"), "out")
+    assert write is not None
+    (entry,) = registry.subjects["orders-value"]
+    assert entry.kind == "PROTOBUF"
+    assert "message Order {" in entry.text
+    assert write("k", Order("a", 1, 2))[1] == framed(entry.id, b"\0\x0a\x01a\x10\x01\x18\x02")
 
 
 def test_TT402_a_sink_takes_no_header_out_of_a_schema(registry: FakeRegistry) -> None:
@@ -495,17 +557,6 @@ def test_schemas_may_refer_to_others(registry: FakeRegistry) -> None:
     found = taken(leaf, reading(leaf, address(registry)).together(messages))
     assert found == ([Bill(n, Money(-n)) for n in range(300)], [], True)
     assert taken(leaf, map(reading(leaf, address(registry)).one, messages))[0] == found[0]
-
-
-@attrs.frozen
-class Money:
-    cents: int
-
-
-@attrs.frozen
-class Bill:
-    ts: int
-    money: Money
 
 
 # ----------------------------------------------------------------------------------------------------- laws

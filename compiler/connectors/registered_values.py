@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 
 from tracetypes.compiler.connectors.avro_schemas import AvroType, avro_type, bare_schema
 from tracetypes.compiler.connectors.kafka import Address
+from tracetypes.compiler.connectors.protobuf_values import protobuf_encoder
 from tracetypes.compiler.connectors.registered_records import topic_format
 from tracetypes.compiler.connectors.schema_registry import RegisteredSchema, Registry, registry_of
-from tracetypes.conformance import micros_of
+from tracetypes.conformance import micros_of, name_of
 from tracetypes.errors import UsageError
 from tracetypes.foreign_schemas import schema_text
 from tracetypes.formats import Layout
@@ -80,8 +81,12 @@ def _encoder(registry: Registry, address: Address, part: str, kind: str | None, 
             front = _header(number)
             encode = lambda one: front + json.dumps(to_plain(bare, one), ensure_ascii=False).encode()  # noqa: E731
         case _:
-            fix = "write avro or json_schema; sources read protobuf"
-            raise UsageError("TT402", f"{address.text}: no sink writes {part}s as {kind}", fix=fix)
+            if not isinstance(bare, Record):
+                fix = "write a record, or another format"
+                raise UsageError("TT402", f"{address.text}: the {part}s are {name_of(bare)}, and protobuf has messages", fix=fix)
+            text, message = schema_text(bare, "protobuf"), protobuf_encoder(bare)
+            front = _header(registry.register(subject, "PROTOBUF", text))
+            encode = lambda one: front + message(one)  # noqa: E731
     return lambda one: None if one is None else encode(one)
 
 
