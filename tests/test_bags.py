@@ -12,9 +12,25 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.bags import Bags, Placed, cut, defined, fits, is_possible, rows_by_part
+from tests.bags import Bags, Placed, bare, cut, defined, fits, is_possible, rows_by_part
 from tests.graphs import Case, cases, own_value
-from tracetypes import Dataflow, Item, OpStateless, Stream, U, Unit, UsageError, check, every, interpret, merge, stdlib
+from tracetypes import (
+    ROW_POSITION,
+    Dataflow,
+    Item,
+    O,
+    OperatorFailed,
+    OpStateless,
+    Stream,
+    U,
+    Unit,
+    UsageError,
+    check,
+    every,
+    interpret,
+    merge,
+    stdlib,
+)
 from tracetypes.arrangement import arrange, streams_of
 from tracetypes.compiler.plan.program import whole_plan
 from tracetypes.nodes import RowPosition
@@ -72,6 +88,38 @@ def test_sources_that_a_column_orders(case: Case, static: bool) -> None:
     assume(is_possible(case, placed=True))
     assume(any(isinstance(source.ordered_by, RowPosition) for source in case.checked.graph.sources))
     agrees(case, static=static, placed=True)
+
+
+def in_parts(rows: list[tuple[str, int]], seed: int, part: Callable[[Any, int], int]) -> None:
+    """The answer to rows of a source in three parts, each with positions of its own, is that of the definition."""
+    flow, chance = Dataflow("parts"), random.Random(seed)
+    markers = every(seconds=10, delay=50, time=own_value)
+    source = flow.source("rows", O[str, int], ordered_by=ROW_POSITION, markers=markers)
+    flow.sink("out", source.through(stdlib.scan(stdlib.collect(int))))
+    checked = check(flow)
+    (sink,) = checked.graph.sinks
+    counts = Counter[int]()
+    placed = []
+    for row in rows:
+        counts[part(row, 3)] += 1
+        placed.append(Placed(row, counts[part(row, 3)]))
+    bags = {"rows": cut(placed, chance)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.bags.part_of", lambda row, parts: part(bare(row), parts))
+        answer = Bags(whole_plan(checked, sink, 2), random.Random(seed), parts=3).run(bags)
+        assert answer.trace == closed(defined(checked, bags, drain=False, parts=3).trace)
+
+
+@LOOSE
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 40)), max_size=20), st.integers(0, 99))
+def test_positions_count_within_a_part(rows: list[tuple[str, int]], seed: int) -> None:
+    """As offsets of a topic do."""
+    in_parts(rows, seed, lambda row, parts: ord(row[0]) % parts)
+
+
+def test_a_key_with_rows_in_two_parts_has_no_order() -> None:
+    with pytest.raises(OperatorFailed, match="TT205"):
+        in_parts([("a", at) for at in range(20)], 1, lambda row, parts: row[1] % parts)
 
 
 def test_idle_sources_are_not_waited_for() -> None:

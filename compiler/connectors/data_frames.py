@@ -12,6 +12,7 @@ import hashlib
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from tracetypes.compiler.connectors.parquet import check_columns
@@ -56,13 +57,14 @@ class DataFrameInput:
         """A hash of the rows. It does not depend on how Arrow has them in pieces."""
         table = self.table.unify_dictionaries()
         taken = hashlib.sha256(f"{table.num_rows} {table.schema.remove_metadata()}".encode())
+        every = pa.array(np.arange(min(table.num_rows, HASHED)))
         for start in range(0, table.num_rows, HASHED):
             for column in table.slice(start, HASHED).columns:
                 array = column.combine_chunks()
                 if pa.types.is_dictionary(array.type):
                     array = array.dictionary_decode()
                 # a copy has nothing of what lies below a null or beside a slice
-                copy = array.take(pa.array(range(len(array)), pa.int64()))
+                copy = array.take(every[: len(array)])
                 taken.update(pa.record_batch([copy], [""]).serialize())
         return taken.hexdigest()[:32]
 

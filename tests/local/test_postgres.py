@@ -139,7 +139,7 @@ def test_every_type(base: Base, tmp_path: Path) -> None:
 STEPS = [(PostgresSink, "put"), (PostgresSink, "_note"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")]
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("mode", ["append", pytest.param("upsert", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_run_that_is_killed_writes_each_row_once(

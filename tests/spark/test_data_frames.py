@@ -17,13 +17,17 @@ from tracetypes.compiler.store.outputs import FileOutput
 from tracetypes.spark import ordered
 
 
-def test_a_frame_and_a_run_that_goes_on(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was killed with visible rows goes on with the same rows alone."""
+def test_a_frame(spark: SparkSession) -> None:
     rows: list[Any] = []
     table = TABLE.set_column(1, "page", TABLE["page"].dictionary_encode())
     result = tracetypes.run(clicks(), {"clicks": table}, {"counts": rows}, backend="spark", parallelism=2)
     assert sorted(rows) == COUNTS
     assert (result.read, result.late, result.rejects) == ({"clicks": 5}, {"clicks": 1}, {"clicks": 1})
+
+
+@pytest.mark.nightly
+def test_a_run_that_was_killed_goes_on(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With visible rows, and then with the same rows alone, in the order of a column of a DataFrame of Spark."""
     take = FileOutput.take
 
     def killed(*args: Any) -> Any:
