@@ -205,6 +205,31 @@ def test_TT209_another_driver_that_writes_the_same_epoch_first(server: Server, i
     assert len(lines(server)) == 40
 
 
+def test_a_driver_that_is_shut_out_removes_nothing(
+    server: Server, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has taken the epoch between its look at the note and its own note. The parts have the same names."""
+    done: list[str] = []
+
+    def first(request: Request, real: Any) -> None:
+        if request.method == "PUT" and "/epochs/" in request.path and not done:
+            done.append(request.path.removeprefix(f"/{server.bucket}/"))
+            server.put(done[0], '{"start": 7, "parts": []}')
+
+    def crash(*_: Any) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "commit", crash)
+        with pytest.raises(RunError, match="Crash"):
+            go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
+    before = shown(server)
+    assert before
+    with server.failing(first), pytest.raises(RunError, match=r"TT209 .* another driver"):
+        go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
+    assert shown(server) == before
+
+
 # ------------------------------------------------------------------------------------------------------- crashes
 
 STEPS: Final[list[tuple[Any, str]]] = [

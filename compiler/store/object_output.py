@@ -9,8 +9,9 @@
 
 Workers send their files under hidden names. The driver first writes which parts the epoch has, then copies what workers have sent
 to the names of the parts, inside the store, and then the commit record is written. An epoch that is taken again reads which parts
-it had, and removes them first. So a plain listing sees what one of a disk sees: maybe some parts of an epoch before others, and
-never a row twice. The note of an epoch is put on a condition, so of two drivers of one run one is shut out.
+it had, notes the new ones, and removes the old ones. So a plain listing sees what one of a disk sees: maybe some parts of an
+epoch before others, and never a row twice. The note of an epoch is put on a condition, so of two drivers of
+one run one is shut out.
 """
 
 from __future__ import annotations
@@ -114,12 +115,12 @@ class ObjectOutput(Output):
         return f"{self.home}/epochs/{batch:08d}.json"
 
     def _epoch(self, batch: int) -> tuple[Note | None, int | None, list[str]]:
-        """What was noted of an epoch: the start that wrote it, and its parts."""
+        """What was noted of an epoch: the start that wrote it, and the parts that there may be."""
         note = read_note(self._note(batch))
         if note is None:
             return None, None, []
         about = json.loads(note.content)
-        return note, about["start"], about["parts"]
+        return note, about["start"], sorted({*about["parts"], *about.get("old", ())})
 
     def tidy(self) -> None:
         """Remove what workers have sent in failed attempts."""
@@ -139,17 +140,18 @@ class ObjectOutput(Output):
             folders = [folder for _, folder in (*here, *staged)]
             parts = [self._part(batch, number, folder) for number, folder in enumerate(folders)]
             if parts or before is not None:
+                self._begin(batch, parts, old, before)
                 remove_objects([f"{self.folder}/{one}" for one in old])
-                self._begin(batch, parts, before)
                 places = [f"{self.folder}/{one}" for one in parts]
                 in_parallel(upload, [(file, place) for (file, _), place in zip(here, places, strict=False)])
                 in_parallel(copy_object, [(one, place) for (one, _), place in zip(staged, places[len(here) :], strict=True)])
         remove_objects([one for one, _ in staged])
         super().tidy()
 
-    def _begin(self, batch: int, parts: list[str], before: Note | None) -> None:
-        """Note the parts of an epoch, before any of them is there."""
-        content = json.dumps({"start": self.starts.mine, "parts": parts}).encode()
+    def _begin(self, batch: int, parts: list[str], old: list[str], before: Note | None) -> None:
+        """Note the parts of an epoch, before any of them is there, and those that are to be removed. Until this has been written,
+        another driver may have taken over, and nothing may be removed."""
+        content = json.dumps({"start": self.starts.mine, "parts": parts, "old": old}).encode()
         if not put_if(self._note(batch), content, before):
             raise another_driver(self.folder, f"it has written micro-batch {batch}")
         self.noted.append(batch)
