@@ -32,7 +32,8 @@ from tests.store_server import (
     slow,
 )
 from tracetypes import Dataflow, RunError, TraceTypesError, U, Unit, UsageError, every, run, start, text_lines
-from tracetypes.compiler.connectors import object_ranges, object_store, store_clients
+from tracetypes.compiler.connectors import object_ranges, object_store, packs, store_clients
+from tracetypes.compiler.connectors.file_system import FileState
 from tracetypes.compiler.connectors.files import by_name, open_file, range_of, state_of, walk
 from tracetypes.compiler.connectors.object_store import ObjectStore
 from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
@@ -279,6 +280,36 @@ def test_columns_of_row_groups_come_ahead(server: Server, monkeypatch: pytest.Mo
     assert len(wanted) > 8
     asked = [one.headers["HTTP_RANGE"] for one in server.requests if "HTTP_RANGE" in one.headers]
     assert {*wanted} <= {*asked}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "jsonl.gz"])
+def test_small_objects_come_before_they_are_read(server: Server, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    taken: list[bool] = []
+    real = object_ranges.ExpectedObjects.take
+
+    def take(self: object_ranges.ExpectedObjects, path: str, state: FileState) -> Any:
+        found = real(self, path, state)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(object_ranges.ExpectedObjects, "take", take)
+    monkeypatch.setattr(packs, "TURNS", 0.01)
+    for at in range(10):
+        server.put(f"in/{at}.{ending}", FORMATS[ending](ROWS[at * 10 : at * 10 + 10]))
+    assert len(read(server.address("in"))) == 100
+    assert taken.count(True) == 9
+    assert not object_ranges.EXPECTED._coming
+
+
+def test_objects_that_nobody_reads_are_forgotten(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_ranges, "MOST", 2)
+    for name in "abc":
+        server.put(name, name)
+        state = state_of(server.address(name))
+        assert state is not None
+        object_ranges.EXPECTED.expect(server.address(name), state)
+    assert [path for _, path, _ in object_ranges.EXPECTED._coming] == [server.address("b"), server.address("c")]
+    object_ranges.EXPECTED._coming.clear()
 
 
 def test_a_range_comes_in_blocks(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

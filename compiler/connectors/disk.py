@@ -62,6 +62,9 @@ class Disk:
         stat = _stat(path)
         return None if stat is None else FileState(stat.st_size, stat.st_mtime_ns)
 
+    def expect(self, path: str, state: FileState) -> None:
+        """The system reads ahead by itself."""
+
     def open(self, path: str, state: FileState | None) -> BinaryIO:
         """See :class:`FileSystem`."""
         return open(path, "rb", buffering=0)

@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import PurePath
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.encodings import as_utf8
 from tracetypes.compiler.connectors.file_system import BLOCK, FileState
-from tracetypes.compiler.connectors.files import open_file, range_of, state_of
+from tracetypes.compiler.connectors.files import expect_file, open_file, range_of, state_of
 from tracetypes.compiler.runtime.messages import Message, Piece, TakenSplits
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
@@ -42,6 +42,9 @@ __all__ = [
 
 LEAST = 1 << 13
 """Bytes of a compressed file that are read at once, at least."""
+
+FOLLOWING = 8
+"""How many of the next files are asked for while one is read."""
 
 SAMPLES, SAMPLE = 16, 4096
 """How many places of a Parquet file are looked at beside its footer, and how many bytes at each."""
@@ -183,10 +186,15 @@ def changed_file(path: str, was: str, now: str, *, more: str = "") -> RunError:
 
 
 class Reading:
-    """A split while it is read."""
+    """A split while it is read. ``following``: those that are read next."""
 
-    def __init__(self, split: Split) -> None:
-        self.split, self.digest = split, hashlib.blake2b(digest_size=16)
+    def __init__(self, split: Split, following: Sequence[Split] = ()) -> None:
+        self.split, self.digest, self.following = split, hashlib.blake2b(digest_size=16), following
+
+    @classmethod
+    def of_splits(cls, splits: Sequence[Split]) -> list[Reading]:
+        """Splits that are read one after the other."""
+        return [cls(split, splits[at : at + FOLLOWING]) for at, split in enumerate(splits, 1)]
 
     @classmethod
     def of_file(cls, path: str) -> Reading:
@@ -214,6 +222,8 @@ class Reading:
         """A context in which the file is read: it must still be as it is when all was read. Raises :class:`RunError` ``TT230``,
         and ``TT208`` if it cannot be read."""
         try:
+            for one in self.following:
+                expect_file(one.path, one.state)
             yield
             if not self.split.version:  # else the store has compared it with each request
                 self.check()

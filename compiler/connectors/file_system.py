@@ -43,6 +43,9 @@ class FileSystem(Protocol):
     def state(self, path: str) -> FileState | None:
         """The state of a file, None if there is no such file."""
 
+    def expect(self, path: str, state: FileState) -> None:
+        """Somebody will soon read a file. ``state``: as it must be."""
+
     def open(self, path: str, state: FileState | None) -> BinaryIO:
         """A file, which may be read at any place. ``state``: as it must be, if that is known."""
 

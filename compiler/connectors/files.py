@@ -18,6 +18,7 @@ __all__ = [
     "ORDERS",
     "Order",
     "by_name",
+    "expect_file",
     "file_system",
     "files_of",
     "is_there",
@@ -84,6 +85,11 @@ def walk(path: str) -> Iterator[tuple[str, FileState]]:
 def state_of(path: str) -> FileState | None:
     """The state of a file, None if there is none. Raises :class:`RunError` ``TT208``."""
     return file_system(path).state(path)
+
+
+def expect_file(path: str, state: FileState) -> None:
+    """Somebody will soon read a file: what is small and far away is on its way from now on. ``state``: as it must be."""
+    file_system(path).expect(path, state)
 
 
 def open_file(path: str, state: FileState | None = None) -> BinaryIO:

@@ -19,7 +19,7 @@ from tracetypes.compiler.connectors.store_clients import client
 from tracetypes.compiler.connectors.store_errors import store_error
 from tracetypes.errors import TraceTypesError
 
-__all__ = ["ObjectFile", "Ranges", "reader", "threads"]
+__all__ = ["EXPECTED", "ObjectFile", "Ranges", "reader", "threads"]
 
 SMALL: Final = 1 << 20
 """Bytes of an object that comes whole with the first request."""
@@ -30,8 +30,41 @@ LEAST: Final = 1 << 16
 PART: Final = 8 << 20
 """Bytes of a request for one of several parts of a large range."""
 
+MOST: Final = 64
+"""Small objects that are expected at once."""
+
 THREADS: Final = 8
 """Requests of a process at once for parts and blocks."""
+
+
+class ExpectedObjects:
+    """Small objects that come before somebody reads them."""
+
+    def __init__(self) -> None:
+        self._coming: dict[tuple[int, str, FileState], Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, path: str, state: FileState) -> None:
+        """Ask for an object, if it is small and has a version."""
+        if not state.version or not 0 < state.size <= SMALL:
+            return
+        with self._lock:
+            while len(self._coming) >= MOST:  # of readers that have stopped
+                self._coming.pop(next(iter(self._coming))).cancel()
+            key = os.getpid(), path, state
+            if key not in self._coming:
+                self._coming[key] = threads(os.getpid()).submit(_getter(path, state), 0, state.size)
+
+    def take(self, path: str, state: FileState) -> Future[Any] | None:
+        """What comes of an object, once; None if nobody expected it."""
+        if not self._coming:
+            return None
+        with self._lock:
+            return self._coming.pop((os.getpid(), path, state), None)
+
+
+EXPECTED: Final = ExpectedObjects()
+"""Those of this process."""
 
 
 class Ranges:
@@ -123,6 +156,11 @@ def in_parts(get: Callable[[int, int], Any], start: int, end: int) -> Any:
 
 def reader(path: str, state: FileState | None) -> Callable[[int, int], Any]:
     """What gets ranges of an object, from a first byte to the one behind the last. Raises :class:`OSError`, :class:`EOFError`."""
+    whole = None if state is None else EXPECTED.take(path, state)
+    return _getter(path, state) if whole is None else lambda start, end: whole.result()[start:end]
+
+
+def _getter(path: str, state: FileState | None) -> Callable[[int, int], Any]:
     import obstore
 
     address = StoreAddress.listed(path)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, cast
 from tracetypes.compiler.connectors.disk import hidden_file
 from tracetypes.compiler.connectors.file_system import BLOCK, FileState
 from tracetypes.compiler.connectors.folders import is_hidden
-from tracetypes.compiler.connectors.object_ranges import Ranges, reader, threads
+from tracetypes.compiler.connectors.object_ranges import EXPECTED, Ranges, reader, threads
 from tracetypes.compiler.connectors.store_address import StoreAddress
 from tracetypes.compiler.connectors.store_clients import client, require_client
 from tracetypes.compiler.connectors.store_errors import StoreDenied, StoreLost, store_error
@@ -81,6 +81,10 @@ class ObjectStore:
         except Exception as error:  # its text may have secrets, so it is no cause
             failure = store_error(error)
         raise _said(path, address, failure)
+
+    def expect(self, path: str, state: FileState) -> None:
+        """A small object is on its way from now on."""
+        EXPECTED.expect(path, state)
 
     def open(self, path: str, state: FileState | None) -> BinaryIO:
         """See :class:`FileSystem`. Raises :class:`OSError` if there is no such object."""

@@ -123,7 +123,7 @@ class LocalFiles(LocalInput):
             rows_of = rows_of_parts(leaf, format, read, verifier)
 
             def parts_of(pack: Pack) -> SplitRows:
-                readings = list(map(Reading, pack))
+                readings = Reading.of_splits(pack)
                 return _of_files(leaf, readings, chained.from_iterable(map(rows_of, readings)))
 
             return parts_of
@@ -131,7 +131,7 @@ class LocalFiles(LocalInput):
         rows = TextReader(leaf, format, header, read, verifier)
 
         def text_of(pack: Pack) -> SplitRows:
-            readings = [(Reading(split), SplitNotes()) for split in pack]
+            readings = [(reading, SplitNotes()) for reading in Reading.of_splits(pack)]
 
             def noticed() -> Iterator[Message]:
                 for reading, some in readings:

@@ -144,9 +144,9 @@ class SplitScan(Scan):
     def readings(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Reading]:
         """The splits of a task."""
         for batch in batches:
-            for line in filter(None, batch.column(0).to_pylist()):
-                self.now = Reading(Split.of(line))
-                yield self.now
+            for reading in Reading.of_splits([Split.of(line) for line in batch.column(0).to_pylist() if line]):
+                self.now = reading
+                yield reading
 
 
 class TextScan(Scan):
