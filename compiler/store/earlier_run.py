@@ -28,8 +28,8 @@ _FILES: Final = frozenset(
     {"arrived", "channels.json", "differences.json", "files.jsonl", "finished", "inputs.json", "key", "outputs.json"}
     | {"rescales.json", "starts.json", "topic.json", *_LAST}
 )
-_FOLDERS: Final = frozenset({"channels", "clock", "commits", "control", "ends", "inputs", "local", "queries", "spark"})
-_NUMBERED: Final = re.compile(r"[\w.-]*\d[\w.-]*|epochs\.db[\w.-]*|\.\S+\.crc|_?metadata|schema|states?")
+_FOLDERS: Final = frozenset({"called", "channels", "clock", "commits", "control", "ends", "inputs", "local", "queries", "spark"})
+_NUMBERED: Final = re.compile(r"[\w.-]*\d[\w.-]*|epochs\.db[\w.-]*|\.\S+\.crc|_?metadata|schema|states?|[0-9a-f]{8}\.json")
 """Names of files in the folders of a checkpoint: of epochs, of parts of them, and what Spark writes."""
 _RUN: Final = re.compile(r'"run": ?"([0-9a-f]{8})"')
 

@@ -142,6 +142,18 @@ def test_an_error_of_the_function_ends_the_run_and_the_same_rows_come_again(tmp_
     assert store.counts == {"a": 1, "b": 1}
 
 
+def test_a_run_that_starts_anew_calls_with_another_name(tmp_path: Path) -> None:
+    store = Store()
+    write(tmp_path / "in", 0, line("a", 1), line("b", 12))
+    run(store, tmp_path)
+    run(store, tmp_path, overwrite=True)
+    assert store.counts == {"a": 2, "b": 2}
+    runs = {epoch.run for epoch in store.rows}
+    assert len(runs) == 2
+    (note,) = (tmp_path / "checkpoint" / "called").iterdir()
+    assert note.stem in runs
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "in", 0, line("a", 1))
     with pytest.raises(UsageError, match="TT402 each_batch got 3, which is no function"):
