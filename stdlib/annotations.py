@@ -11,11 +11,12 @@ import typing
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
+from tracetypes.calls import like
 from tracetypes.errors import UsageError
 from tracetypes.open_types import INFERENCE, TypeUnknown
 from tracetypes.records import show
 from tracetypes.schemas import show_type
-from tracetypes.stdlib.lambda_types import type_of_lambda
+from tracetypes.stdlib.lambda_types import missing_field, type_of_lambda
 
 __all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values"]
 
@@ -65,6 +66,13 @@ def returned(function: object, to: object, caller: str, *, arguments: Sequence[A
             found = INFERENCE.returned(function, arguments)
         if found is not None:
             return found
+        if (missing := missing_field(function, arguments)) is not None:
+            record, name, known = missing
+            raise UsageError(
+                "TT120",
+                f"{caller}: {_name(function)} reads {name!r} of {record.__name__}, which has no such field",
+                fix=like(name, known) or f"its fields are {', '.join(known)}",
+            )
     if "return" not in hints:
         raise TypeUnknown(
             "TT120",

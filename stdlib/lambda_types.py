@@ -20,7 +20,7 @@ from tracetypes.function_source import NoSource, node_of
 from tracetypes.records import Record
 from tracetypes.schemas import schema_of, without_column
 
-__all__ = ["type_of_lambda"]
+__all__ = ["missing_field", "type_of_lambda"]
 
 _NONE: Final = type(None)
 _NUMBERS: Final = (bool, int, float)
@@ -72,6 +72,24 @@ def type_of_lambda(function: Callable[..., Any], arguments: Sequence[Any]) -> An
         return _ALWAYS[function]
     if function is builtins.abs and len(arguments) == 1:
         return _number(_plain(arguments[0]))
+    found = _lambda(function, arguments)
+    return None if found is None else found[0].of(found[1].body)
+
+
+def missing_field(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[type[Any], str, list[str]] | None:
+    """The first field that a lambda reads of a record, and that this does not have: the record, the name, and its fields."""
+    found = _lambda(function, arguments)
+    for node in () if found is None else ast.walk(found[1].body):
+        of = found[0].of(node.value) if found is not None and isinstance(node, ast.Attribute) else None
+        if isinstance(node, ast.Attribute) and isinstance(of, type) and not hasattr(of, node.attr):
+            fields = _fields(of)
+            if fields and node.attr not in fields:
+                return of, node.attr, list(fields)
+    return None
+
+
+def _lambda(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[_Types, ast.Lambda] | None:
+    """The types around a lambda with such arguments, and its source."""
     if not isinstance(function, types.FunctionType) or function.__code__.co_name != "<lambda>":
         return None
     try:
@@ -83,7 +101,7 @@ def type_of_lambda(function: Callable[..., Any], arguments: Sequence[Any]) -> An
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outer = {name: cell.cell_contents for name, cell in cells if cell != types.CellType()}
-    return _Types(dict(zip(names, arguments, strict=True)), {**vars(builtins), **function.__globals__, **outer}, {}).of(node.body)
+    return _Types(dict(zip(names, arguments, strict=True)), {**vars(builtins), **function.__globals__, **outer}, {}), node
 
 
 @attrs.frozen(eq=False)
@@ -318,13 +336,19 @@ def _all(several: Sequence[Any]) -> Any:
     return result
 
 
+def _fields(annotation: type[Any]) -> Mapping[str, Any] | None:
+    """The fields of a record; none of another class, and None of one without a schema."""
+    try:
+        return typing.get_type_hints(annotation, include_extras=True) if isinstance(schema_of(annotation), Record) else {}
+    except (DataError, NameError, TypeError):
+        return None
+
+
 def _attribute(annotation: Any, name: str) -> Any:
     if not isinstance(annotation, type):
         return None
-    try:
-        schema = schema_of(annotation)
-        hints = typing.get_type_hints(annotation, include_extras=True) if isinstance(schema, Record) else {}
-    except (DataError, NameError, TypeError):
+    hints = _fields(annotation)
+    if hints is None:
         return None
     if name in hints:
         return without_column(hints[name])[0]

@@ -106,7 +106,10 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
         tracetypes.run(flow(), {}, {}, paralelism=4)  # type: ignore[call-arg]
 
 
-COMMANDS = ["check", "examples", "explain", "graph", "new", "prepare", "record", "run", "schema", "state", "test", "workspace"]
+COMMANDS = [
+    *("check", "examples", "explain", "graph", "new", "prepare", "record", "run", "schema", "state", "submit-files", "test"),
+    "workspace",
+]
 
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:

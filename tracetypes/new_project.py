@@ -112,14 +112,15 @@ def project_files_for(name: str, program: str, given: str, address: str) -> Mapp
     """The files of a project for data of the user. ``program``: the record and the source that are proposed for it. ``given``:
     the address as it was given. ``address``: as it means the same in every folder."""
     source = re.search(r'^flow = Dataflow\("(\w+)"\)$', program, re.MULTILINE)
-    text = re.search(r"^    (\w+): (str|int|bool)(?:  #.*)?$", program.rpartition("@attrs.frozen")[2], re.MULTILINE)
+    fields = re.findall(r"^    (\w+): (str|int|bool)(?:  #.*)?$", program.rpartition("@attrs.frozen")[2], re.MULTILINE)
+    text = next((one for one in fields if one[1] == "str"), next(iter(fields), None))
     if source is None or "rows = flow.source(" not in program:
         raise UsageError(
             "TT402",
             f"--data {given}: no field looks like a time, which markers need",
             fix="write a source with tracetypes record, or add a column with a time",
         )
-    key, kind = (text[1], text[2]) if text is not None else ("all of them", "str")
+    key, kind = text if text is not None else ("all of them", "str")
     value = f"row.{key}" if text is not None else '"all"'
     begin = program.replace(f'Dataflow("{source[1]}")', f'Dataflow("{name}")', 1).rstrip("\n") + "\n"
     imported = "from tracetypes.stdlib import count, key_by, tumbling"

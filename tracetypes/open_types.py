@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.errors import Location, UsageError, caller
+from tracetypes.errors import DataError, Location, UsageError, caller
 from tracetypes.graph import DISPLAY, Stream, extend
+from tracetypes.schemas import schema_of
 from tracetypes.self_description import SelfDescribing
 
 __all__ = ["INFERENCE", "Inference", "OpenOperator", "TypeUnknown"]
@@ -51,4 +52,14 @@ class OpenOperator(SelfDescribing):
     def __call__(self, upstream: Stream[Any]) -> Stream[Any]:
         """Append the operator to a stream; use :meth:`Stream.through`."""
         edge: Any = DISPLAY.edge(upstream)
-        return extend(upstream, self) if edge is None else self.make(edge.key, edge.value)(upstream)
+        if edge is None or not (_has_schema(edge.key) and _has_schema(edge.value)):
+            return extend(upstream, self)
+        return self.make(edge.key, edge.value)(upstream)
+
+
+def _has_schema(annotation: Any) -> bool:
+    try:
+        schema_of(annotation)
+    except DataError:
+        return False
+    return True

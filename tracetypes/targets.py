@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from tracetypes.errors import TraceTypesError, UsageError
+from tracetypes.errors import TraceTypesError, UsageError, is_ours, raised_at
 from tracetypes.graph import Dataflow
 from tracetypes.records import Record
 from tracetypes.schemas import schema_of
@@ -89,6 +89,10 @@ def _imported(name: str, place: str) -> ModuleType:
 
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
         at = f" at {frames[-1].filename}:{frames[-1].lineno}" if len(frames) > 1 else ""
+        if (line := raised_at(error)) is not None and is_ours(frames[-1].filename):
+            at = f" at {line}"
+        if isinstance(error, SyntaxError) and error.filename:
+            at = f" at {error.filename}:{error.lineno}"
         raise UsageError(
             "TT403",
             f"{place} cannot be imported: {type(error).__name__}: {error}{at}",

@@ -230,6 +230,26 @@ def test_a_mistake_before_it_is_told_alone() -> None:
     assert [one.code for one in violations(flow)] == ["TT101"]
 
 
+def test_a_type_without_a_schema_is_told_alone() -> None:
+    @attrs.define
+    class Mutable:
+        page: str
+
+    flow = Dataflow("clicks")
+    rows: Any = flow.source("rows", U[str, Mutable], markers=every(seconds=60, time=lambda row: 0))
+    flow.sink("out", rows.through(cast(Any, map_values)(lambda row: row.page)))
+    assert [one.code for one in violations(flow)] == ["TT106"]
+
+
+def test_a_field_that_is_not_there_is_named() -> None:
+    op: Any = cast(Any, aggregate)(cast(Any, sum)(lambda click: click.cent))
+    with pytest.raises(UsageError, match=r"TT120 sum: .*<lambda> reads 'cent' of Click, which has no such field") as raised:
+        clicks().through(op)
+    assert raised.value.fix == "did you mean cents?"
+    with pytest.raises(UsageError, match="its fields are name, floor"):
+        cast(Any, enrich)(ROOMS, by=lambda key, click: key, combine=lambda click, room: room.zzzzzz)
+
+
 def test_an_open_aggregate_in_an_operator_of_ones_own_asks_for_its_type() -> None:
     part: Any = cast(Any, sum)(lambda click: click.cents)
     assert isinstance(part, OpenAggregate)
