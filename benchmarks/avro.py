@@ -1,6 +1,6 @@
 """Records of a topic as Avro with a schema in a registry, beside the same records as JSON: rows a second and core.
 
-    python -m benchmarks.avro [--rows N] [--runs N]
+    python -m benchmarks.avro [--rows N] [--runs N] [--broker]
 
 Records that are in memory become columns of a source, on one thread, warm; medians of the processor time. That is what a worker
 does with records that the client has given it; the broker and the client are not in it, and cost both sides the same.
@@ -26,6 +26,7 @@ import fastavro
 
 from benchmarks._compare import say
 from tests.fake_registry import FakeRegistry, fake_registry
+from tests.spark.broker import running
 from tracetypes import Dataflow, U, check, every
 from tracetypes.compiler.connectors.kafka import Address
 from tracetypes.compiler.connectors.kafka_records import RecordReader
@@ -159,6 +160,35 @@ def compare(shape: str, rows: int, runs: int, registry: FakeRegistry) -> None:
     )
 
 
+def compare_with_broker(rows: int, runs: int, registry: FakeRegistry) -> None:
+    """The records of ``plain`` in topics of a real broker: with what its client costs."""
+    from confluent_kafka import Producer
+
+    some, leaf, writer = random.Random(7), leaf_of("plain"), schema("plain")
+    number = registry.add("in-avro-value", writer)
+    made, parsed = [row("plain", n, some) for n in range(rows)], fastavro.parse_schema(writer)
+    front = b"\0" + number.to_bytes(4, "big")
+    raws = {"json": [json.dumps(one).encode() for one in made], "avro": [front + payload(parsed, one) for one in made]}
+    took: dict[str, float] = {}
+    with running() as broker:
+        for kind, sent in raws.items():
+            producer = Producer({"bootstrap.servers": broker.address, "queue.buffering.max.messages": 2 * rows})
+            text = broker.create(f"in-{kind}", 1)
+            for one in sent:
+                producer.produce(f"in-{kind}", one, partition=0)
+            producer.flush()
+            there = Address.of(f"{text}?value=avro&registry={registry.url}" if kind == "avro" else text)
+            reader = RecordReader(leaf, there, schemas=TopicSchemas.of(there, None, leaf.layout, "source 'rows'"))
+            took[kind] = seconds(lambda reader=reader: sum(1 for _ in reader.read(0, 0, rows)), runs)  # type: ignore[misc]
+    say(
+        benchmark="avro with a broker",
+        shape="plain",
+        rows=rows,
+        **{f"{kind}_rows_per_second": round(rows / one) for kind, one in took.items()},
+        avro_beside_json=round(took["json"] / took["avro"], 2),
+    )
+
+
 def payload(parsed: Any, one: dict[str, Any]) -> bytes:
     """A row of Avro."""
     out = io.BytesIO()
@@ -177,10 +207,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--broker", action="store_true", help="also from a real broker, which is started")
     given = parser.parse_args()
     with fake_registry() as registry:
         for shape in given.shapes.split(","):
             compare(shape, given.rows, given.runs, registry)
+        if given.broker:
+            compare_with_broker(given.rows, given.runs, registry)
 
 
 if __name__ == "__main__":
