@@ -26,7 +26,7 @@ ADDRESSES: Final = (
     Address("PATH", "files to read, a folder to write: JSON lines, CSV, Parquet, Avro (to read), by the ending"),
     Address("kafka://HOST:PORT/TOPIC", "a topic of Kafka", extra="kafka"),
     Address("delta:DIR", "a Delta table on a local or mounted disk", extra="delta"),
-    Address("s3://BUCKET/FOLDER", "objects of a store; gs://, az:// and https:// likewise", writes=False, extra="stores"),
+    Address("s3://BUCKET/FOLDER", "objects of a store; gs:// and az:// likewise, https:// to read", extra="stores"),
     Address("postgres://USER@HOST/DB?table=T", "a table of PostgreSQL", reads=False, extra="postgres"),
     Address("mqtt://HOST:PORT/TOPIC", "topics of MQTT (local backend)", extra="mqtt"),
     Address("tcp://HOST:PORT", "a socket to connect to, for lines (local backend)"),
