@@ -281,18 +281,18 @@ def wait_for(condition: Callable[[], bool]) -> None:
         ),
         (
             lambda f: tracetypes.run(f, {"clicks": []}, {"counts": []}, order={"clicks": "time"}),
-            "TT402 --order clicks=time: its input is no files of a local or mounted disk",
+            "TT402 --order clicks=time: its input is no files of a disk or an object store",
         ),
         (
             lambda f: tracetypes.run(f, {"clicks": "s3a://x/y"}, {"counts": []}, order={"clicks": "name"}),
-            "TT402 --order clicks=name: its input is no files of a local or mounted disk",
+            "TT402 --order clicks=name: its input is no files of a disk or an object store",
         ),
         (
             lambda f: tracetypes.start(f, {"clicks": "in"}, {"counts": []}, order={"clicks": "name"}),
             "TT402 --order clicks=name: a run with --follow takes files as they come",
         ),
         (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "noop:"}), "TT402 noop: keeps no checkpoint"),
-        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "s3://x"}), "TT402 --output s3://x is not local"),
+        (lambda f: tracetypes.run(f, {"clicks": []}, {"counts": "hdfs://x"}), "TT402 --output hdfs://x is not local"),
     ],
 )
 def test_TT402_what_is_refused(run: Callable[[Dataflow], object], said: str) -> None:
