@@ -74,7 +74,7 @@ class MethodCalls(BuiltinCalls):
 
     def replaced(self, time: Any, fields: dict[str, Any]) -> Any:
         """``time.replace(hour=0)`` and the like."""
-        if fields == {"tzinfo": dt.UTC}:
+        if set(fields) == {"tzinfo"} and fields["tzinfo"] is dt.UTC:  # another zone may be equal to it
             return self.in_utc(time)
         if not fields or any(name not in TIME_FIELDS or self.kind(fields[name]) != INTEGER for name in fields):
             return None
