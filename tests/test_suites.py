@@ -19,7 +19,7 @@ def test_a_line_for_each_suite_that_ran() -> None:
     seconds = [("tests/spark/test_files.py", 1.0), ("tests/test_errors.py", 2.5), ("tests/spark/test_scan.py", 10.0)]
     assert lines(seconds) == [
         "suite answers on Spark took 11 s of its budget of 1000 s",
-        "suite everything else took 2 s of its budget of 1300 s",
+        "suite everything else took 2 s of its budget of 1900 s",
     ]
 
 

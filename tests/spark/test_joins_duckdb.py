@@ -41,6 +41,7 @@ def agree(kinds: list[str], number: int) -> None:
         assert expected[kind].total() > 0, kind
 
 
+@pytest.mark.nightly  # by day on the local backend
 def test_joins_on_spark_are_those_of_duckdb(spark: SparkSession) -> None:
     agree([kind for kind in joins.KINDS if kind in IN_CI], 0)
 

@@ -716,6 +716,7 @@ def test_TT209_the_topic_of_a_sink_is_deleted_while_a_run_writes(broker: Broker,
         assert error.value.code == ("TT218" if again else "TT209")
 
 
+@pytest.mark.repeated
 def test_from_topic_to_topic(cli: Cli, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end comes between a transaction and our own record of it: the batch is not sent again."""
     sent = disorder(3, 60)
@@ -847,6 +848,7 @@ POINTS: dict[str, tuple[Any, str, bool, int]] = {
 }
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize(
     "point", [p if "has been sent" in p else pytest.param(p, marks=pytest.mark.nightly) for p in POINTS]
 )

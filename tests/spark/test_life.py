@@ -183,6 +183,7 @@ MANY = settings(max_examples=100, stateful_step_count=8, phases=[Phase.generate]
 """Without shrinking, for a start takes a second: the story of a life says what happened."""
 
 
+@pytest.mark.nightly  # by day on the local backend
 def test_a_few_lives(spark: SparkSession) -> None:
     run_state_machine_as_test(machine(spark, list(GRAPHS)), settings=FEW)
 

@@ -123,6 +123,7 @@ def test_a_batch_that_was_under_way_ends_first(
     job.is_right()
 
 
+@pytest.mark.nightly
 def test_a_rescale_without_a_record_is_known(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

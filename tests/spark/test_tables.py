@@ -82,6 +82,7 @@ class Job:
         assert len(side_outputs((home or self.path) / "late", "readings")) == len(arranged["readings"].late) > 0
 
 
+@pytest.mark.repeated
 def test_from_table_to_table_with_versions_that_come_later(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,8 @@ def key_of(event: Event) -> str:
     return event.key
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.nightly), pytest.param(2, marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # by day on the local backend
+@pytest.mark.parametrize("number", range(3))
 def test_windows_on_spark_are_those_of_duckdb(spark: SparkSession, number: int) -> None:
     chance, flow = random.Random(number), Dataflow("windows")
     inputs: dict[str, list[Event]] = {}

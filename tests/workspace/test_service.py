@@ -751,7 +751,8 @@ def test_an_operator_that_ends_its_process_is_left_out(served: Served, owner: Wo
     assert until(lambda: [one["value"] for one in other.rows("spent", "out")][:3] == [10, 5, 5])
 
 
-@pytest.mark.parametrize("what", ["freeze", pytest.param("catch", marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # it takes a core for twenty seconds
+@pytest.mark.parametrize("what", ["freeze", "catch"])
 def test_an_operator_in_a_loop_that_nothing_stops_is_left_out(
     what: str, stopping: Served, owner_of: Callable[[str], WorkspaceClient]
 ) -> None:
