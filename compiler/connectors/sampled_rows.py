@@ -78,7 +78,7 @@ def sample_of(address: str, rows: int) -> Sample:
         return Sample(_of_arrow(_schema_of_table(address)), None, f"the types of {address}")
     if "://" in address:
         fix = "give a file, a folder, delta://PATH or a schema of Avro, FILE.avsc"
-        raise UsageError("TT402", f"{address}: its rows cannot be count at", fix=fix)
+        raise UsageError("TT402", f"tracetypes record does not read {address}", fix=fix)
     place = Path(address)
     files = _files(place)
     sample = _of_file(files[0], rows)
