@@ -441,3 +441,15 @@ def test_a_few_rows_without_a_time_or_key_leave_the_others_as_columns(
     rejects = sum(isinstance(one, TakenRow) for one in found)
     assert [type(one) for one in found].count(Chunk) == (rejects <= 0.1 * len(lines))
     assert rejects in (len(lines), sum(row.kind == "reject" for row in rows_of(leaf, found)))
+
+
+TEXTS_BY_KEY = leaf_of(U[str, str], time=lambda text: int(text.split("/")[0]))
+
+
+@given(st.lists(st.tuples(st.text("ab", max_size=2), st.sampled_from(["5/x", "17/", "9", "x", "", "1" * 25, None])), max_size=30))
+def test_a_text_with_a_key_is_a_column(pairs: list[tuple[str, str | None]]) -> None:
+    """It has a column of its own, behind that of the key."""
+    agree(TEXTS_BY_KEY, JsonLines(), [json.dumps({"key": key, "value": value}).encode() for key, value in pairs])
+    agree(TEXTS_BY_KEY, Csv(), [f"{key},{value or ''}".encode() for key, value in pairs])
+    sound = [json.dumps({"key": key, "value": "5/x"}).encode() for key, _ in pairs]
+    assert all(isinstance(one, Chunk) for one in together(TEXTS_BY_KEY, JsonLines(), sound))

@@ -223,7 +223,7 @@ def _exact_variance(call: Call, args: list[Any], count: int) -> Made:
 
 
 MOST_KNOWN: Final = 50_000
-"""How many texts are kept with the times that they name."""
+"""How many texts are kept with the times that ``strptime`` reads of them."""
 
 _NOTHING: Final[dict[type[Any], Any]] = {
     cls: cls() if cls not in (dt.datetime, dt.date) else dt.datetime.fromtimestamp(0, dt.UTC)
@@ -302,16 +302,18 @@ def _group(call: Call, args: list[Any], count: int) -> Made:
     return _GROUP_BY_TEXT(call, args, count)
 
 
-def _of_distinct(op: Operation) -> Act:
-    """Python, for each distinct text: as a text that names a time does, it takes microseconds, and texts come again."""
-    act = _applied(op, functools.lru_cache(MOST_KNOWN)(op))
+def _of_distinct(op: Operation, act: Callable[..., Any] | None = None) -> Act:
+    """:func:`_applied`, for each distinct text where most come again."""
+    by_value = _applied(op, act)
 
     def apply(call: Call, args: list[Any], count: int) -> Made:
         texts, *how = args
         if not isinstance(texts, pa.Array):
-            return act(call, args, count)
+            return by_value(call, args, count)
         distinct = texts.dictionary_encode()
-        values, undefined = act(call, [distinct.dictionary, *how], len(distinct.dictionary))
+        if 2 * len(distinct.dictionary) > len(texts):
+            return by_value(call, args, count)
+        values, undefined = by_value(call, [distinct.dictionary, *how], len(distinct.dictionary))
         codes = np.asarray(distinct.indices)
         return values[codes], None if undefined is None else undefined[codes]
 
@@ -366,10 +368,11 @@ ACTS: Final[Mapping[Operation, ByKind]] = {
     TEST: {String: _matches},
     GROUP: {String: _group},
     functions.IN_UTC: {Timestamp: plain(lambda micros: micros)},
+    **{op: {String: _of_distinct(op)} for op in functions.TIMES_OF_TEXT["fromisoformat"].operations},
+    # It takes ten microseconds, and the same texts come in the next block.
     **{
-        op: {String: _of_distinct(op)}
-        for times in functions.TIMES_OF_TEXT.values()
-        for op in (times.instant, times.only_utc, times.in_utc)
+        op: {String: _of_distinct(op, functools.lru_cache(MOST_KNOWN)(op))}
+        for op in functions.TIMES_OF_TEXT["strptime"].operations
     },
     functions.SQRT: {Float: _sqrt},
     functions.FLOOR: {Float: lambda call, args, count: integral(np.floor(args[0]))},

@@ -217,30 +217,30 @@ class Columns:
         others = tuple((at, schema) for at, schema in schemas if not isinstance(schema, _WHOLE))
         return cls(leaf, value, how, time, key, layout.places, whole, others, verifier)
 
-    def chunk(self, table: Table, known: KeyColumns | None = None) -> Chunk | None:
-        """The chunk of columns. None if a row of them might be rejected. ``known``: the event times, if they are known."""
+    def chunk(self, table: Table, times: KeyColumns | None = None) -> Chunk | None:
+        """The chunk of columns. None if a row of them might be rejected. ``times``: the event times, if there are any yet."""
         try:
-            return self.chunk_of_all(table, known)
+            return self.chunk_of_all(table, times)
         except Undefined:
             return None
 
     def chunk_of_most(self, table: ParsedRows) -> tuple[Chunk | None, Any]:
         """The chunk of the rows for which the functions for time and key have a value, and the numbers of the other rows (int64,
         ascending; None if there are none), if these are few. No chunk if they are not known, or many."""
+        count, times = table.num_rows, None
         try:
             return self.chunk_of_all(table), None
-        except Undefined as undefined:
-            error = undefined
-        count, aside, known = table.num_rows, error.rows, None
-        if aside is None or len(aside) > count * MOST_ASIDE:
-            return None, None
-        if self.key is None and (columns := values_of_others(error, count)) is not None:
-            known = take(columns, np.delete(np.arange(count), aside))
-            if isinstance(known, Column) and known.valid is not None and known.valid.all():
-                known = Column(known.kind, known.storage)
-        return self.chunk(table.without(aside), known), aside
+        except Undefined as error:
+            aside = error.rows
+            if aside is None or len(aside) > count * MOST_ASIDE:
+                return None, None
+            if self.key is None and (columns := values_of_others(error, count)) is not None:
+                times = take(columns, np.delete(np.arange(count), aside))
+        if isinstance(times, Column) and times.valid is not None and times.valid.all():
+            times = Column(times.kind, times.storage)
+        return self.chunk(table.without(aside), times), aside
 
-    def chunk_of_all(self, table: Table, known: KeyColumns | None = None) -> Chunk | None:
+    def chunk_of_all(self, table: Table, times: KeyColumns | None = None) -> Chunk | None:
         """The chunk of columns. None if one lacks a value, or has one that does not fit. Raises :class:`Undefined`."""
         if not self.fits(table):
             return None
@@ -249,7 +249,7 @@ class Columns:
             return inside(keys(), path[1:]) if path[0] == "key" else self.loaded(table, path)
 
         inputs = read_by(load)
-        stamps, ordered, unit = self.stamps(table, inputs, known)
+        stamps, ordered, unit = self.stamps(table, inputs, times)
         columns = None if self.key is None else self.computed_keys(self.key, table.num_rows, inputs)
         keys = self.keys(table, columns)
         chunk = Chunk(stamps, load, ordered, unit)
@@ -297,10 +297,10 @@ class Columns:
             self.verifier.key(self.leaf, function, tree, inputs, columns, count)
         return columns
 
-    def stamps(self, table: Table, inputs: Inputs, known: KeyColumns | None) -> tuple[Any, bool, int]:
+    def stamps(self, table: Table, inputs: Inputs, times: KeyColumns | None) -> tuple[Any, bool, int]:
         """The event times in their own unit (int64), whether they are in order, and how many microseconds the unit has. Raises
         :class:`Undefined` if one of them is out of bounds, or is not a time."""
-        column = return_values(self.time, inputs, table.num_rows) if known is None else known
+        column = return_values(self.time, inputs, table.num_rows) if times is None else times
         if not isinstance(column, Column) or column.scalar or column.valid is not None:
             raise Undefined(0)
         if self.verifier is not None:
@@ -319,10 +319,10 @@ class Columns:
             case Float():
                 if not np.isfinite(values).all():
                     raise Undefined(0)
-                times = np.rint(values * factor)
-                if len(times) and np.abs(times).max() > 2**61:
+                rounded = np.rint(values * factor)
+                if len(rounded) and np.abs(rounded).max() > 2**61:
                     raise Undefined(0)
-                micros = times.astype(np.int64)
+                micros = rounded.astype(np.int64)
                 ordered = in_order(micros)
                 self.need_blocks(micros, ordered)
                 return micros, ordered, 1

@@ -91,7 +91,7 @@ class ParsedRows:
         return ParsedRows(tuple(column.filter(mask) for column in self.columns), self.num_rows - len(rows))
 
 
-class MadeOfColumns(Protocol):
+class ChunkMaker(Protocol):
     """Makes chunks of columns."""
 
     def chunk(self, table: ParsedRows, /) -> Chunk | None:
@@ -149,47 +149,47 @@ class Dialect(Generic[R]):
 
 
 def chunks_of(
-    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], maker: ChunkMaker, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
-    """Rows of a split, in order, except that rejects come first. ``made``: makes chunks of columns where it can.
+    """Rows of a split, in order, except that rejects come first. ``maker``: makes chunks of columns where it can.
     ``in_order``: the places of rejects matter, so rows with rejects among them come one by one."""
     if dialect.block is None or len(rows) < FEWEST:
-        return _chunks_by_cell(layout, dialect, made, in_order, rows)
+        return _chunks_by_cell(layout, dialect, maker, in_order, rows)
     sure, others = dialect.block.sure(rows)
     if not others:
-        return _chunks_at_once(layout, dialect, made, in_order, rows)
+        return _chunks_at_once(layout, dialect, maker, in_order, rows)
     aside = list(map(dialect.row_of, others))
     if in_order or any(one.row.kind != "reject" for one in aside):
-        return _chunks_by_cell(layout, dialect, made, in_order, rows)
-    return chained(aside, _chunks_at_once(layout, dialect, made, in_order, sure))
+        return _chunks_by_cell(layout, dialect, maker, in_order, rows)
+    return chained(aside, _chunks_at_once(layout, dialect, maker, in_order, sure))
 
 
 def _chunks_at_once(
-    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], maker: ChunkMaker, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
     """:func:`chunks_of` for rows that may be read at once; where that fails, in pieces."""
     columns = dialect.block.columns(rows) if rows and dialect.block is not None else None
-    found = None if columns is None else _chunk_and_rejects(ParsedRows(columns, len(rows)), dialect, made, in_order, rows)
+    found = None if columns is None else _chunk_and_rejects(ParsedRows(columns, len(rows)), dialect, maker, in_order, rows)
     if found is not None:
         yield from found
         return
     if len(rows) < FEWEST:
-        yield from _chunks_by_cell(layout, dialect, made, in_order, rows)
+        yield from _chunks_by_cell(layout, dialect, maker, in_order, rows)
         return
     size = -(-len(rows) // PIECES)
     for at in range(0, len(rows), size):
-        yield from _chunks_at_once(layout, dialect, made, in_order, rows[at : at + size])
+        yield from _chunks_at_once(layout, dialect, maker, in_order, rows[at : at + size])
 
 
 def _chunks_by_cell(
-    layout: Layout, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
+    layout: Layout, dialect: Dialect[R], maker: ChunkMaker, in_order: bool, rows: Sequence[R]
 ) -> Iterator[TakenRow | Chunk]:
     """:func:`chunks_of`, with the cells of each row as Python objects."""
     fitted = FittedRows.of(dialect, rows)
     columns = fitted.columns(layout) if fitted.places and not (in_order and fitted.aside) else None
     fitting = [rows[at] for at in fitted.places] if columns is not None and fitted.aside else rows
     parsed = None if columns is None else ParsedRows(columns, len(fitted.places))
-    found = None if parsed is None else _chunk_and_rejects(parsed, dialect, made, in_order, fitting)
+    found = None if parsed is None else _chunk_and_rejects(parsed, dialect, maker, in_order, fitting)
     if found is not None:
         yield from fitted.aside
         yield from found
@@ -200,10 +200,10 @@ def _chunks_by_cell(
 
 
 def _chunk_and_rejects(
-    parsed: ParsedRows, dialect: Dialect[R], made: MadeOfColumns, in_order: bool, rows: Sequence[R]
+    parsed: ParsedRows, dialect: Dialect[R], maker: ChunkMaker, in_order: bool, rows: Sequence[R]
 ) -> Sequence[TakenRow | Chunk] | None:
     """The chunk of columns that were parsed of rows, behind the rejects among them, if these are few. None where it cannot be."""
-    chunk, aside = (made.chunk(parsed), None) if in_order else made.chunk_of_most(parsed)
+    chunk, aside = (maker.chunk(parsed), None) if in_order else maker.chunk_of_most(parsed)
     if chunk is None or aside is None:
         return None if chunk is None else [chunk]
     rejects = [dialect.row_of(rows[at]) for at in aside.tolist()]

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ from tracetypes.compiler.tracing.expr import run
 from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, FLOAT, INTEGER, STRING, TIMESTAMP
 from tracetypes.compiler.tracing.operations.operation import Undefined
 from tracetypes.compiler.tracing.tracer import Given, Untraceable, trace, trace_function
+from tracetypes.schemas import schema_of
 
 FORM = "%Y-%m-%dT%H:%M:%S%z"
 
@@ -137,6 +139,42 @@ def test_what_is_computed_of_coded_text_has_its_type(program: Callable[[str], An
     assert (made.type.value_type if is_coded else made.type) == arrow_type(kind)
     assert is_coded == (keep_codes and kind == STRING)
     assert (made.dictionary_decode() if is_coded else made).to_pylist() == [in_utc(program(text)) for text in texts]
+
+
+def choices(depth: int, first: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A time that is chosen again and again: each choice has the one before in both of its parts."""
+
+    def program(v: Any) -> Any:
+        time = first(v)
+        for at in range(depth):
+            time = max(time, v.at) if v.number > at else time
+        return time.hour
+
+    return program
+
+
+@attrs.frozen
+class Choice:
+    start: dt.datetime
+    at: dt.datetime
+    text: str
+    number: int
+
+
+@pytest.mark.parametrize("first", [lambda v: v.start, lambda v: dt.datetime.strptime(v.text, FORM)])
+def test_each_choice_of_a_chain_is_looked_at_once(first: Callable[[Any], Any]) -> None:
+    """Twice for each would be two to the fortieth."""
+    program, schema = choices(40, first), schema_of(Choice)
+    row = Choice(*[dt.datetime(2024, 1, 1, 7, tzinfo=dt.UTC)] * 2, "2024-01-01T07:00:00Z", 17)
+    assert run(trace_function(program, schema), inputs_of(value=row))[1] == program(row) == 7
+
+
+@pytest.mark.parametrize("program", [lambda v: dt.datetime.strptime(v, "%Y"), lambda v: (dt.datetime.strptime(v, "%%z%Y"), 1)])
+def test_a_time_without_a_zone_is_no_result(program: Callable[[str], Any]) -> None:
+    with pytest.raises(Untraceable, match="emits a datetime without a time zone"):
+        trace(lambda v, emit: emit(program(v)), [Given("v", STRING)], emits="values")
+    with pytest.raises(Untraceable, match="returns a datetime without a time zone"):
+        trace(program, [Given("v", STRING)], emits=None)
 
 
 def test_what_a_method_returns_keeps_its_zone() -> None:

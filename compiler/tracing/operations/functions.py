@@ -214,6 +214,11 @@ class TimesOfText:
     only_utc: Operation
     in_utc: Operation
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """All of them."""
+        return self.instant, self.only_utc, self.in_utc
+
 
 def _times_of_text(name: str, takes: Sequence[Kind], **more: Any) -> TimesOfText:
     parse = getattr(dt.datetime, name)
@@ -239,7 +244,7 @@ _TIMES: Final = (
     _time("date.toordinal", [_D], _I, total=True),
     _time("date.fromisoformat", [_S], _D),
     *(TIME_REPLACE, FROM_TIMESTAMP, IN_UTC),
-    *(op for one in TIMES_OF_TEXT.values() for op in (one.instant, one.only_utc, one.in_utc)),
+    *(op for one in TIMES_OF_TEXT.values() for op in one.operations),
 )
 
 _PARTS: Final = [one for split in SPLITS.values() for one in (split.part, split.length, split.has)]

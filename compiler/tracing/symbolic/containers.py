@@ -23,7 +23,6 @@ from tracetypes.compiler.tracing.symbolic.allowed import (
     module_of,
 )
 from tracetypes.compiler.tracing.symbolic.arithmetic import is_duration
-from tracetypes.compiler.tracing.symbolic.expressions import has_zone_of_row
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TIME_FIELDS, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -205,7 +204,7 @@ class Containers(Tables):
             self.refuse(f"{'calls' if callable(getattr(cls, name)) else 'reads'} {cls.__name__}.{name}")
         match kind:
             case Timestamp() if name == "tzinfo":
-                if has_zone_of_row(value._expr):
+                if self.has_zone_of_row(value._expr):
                     self.refuse("reads the zone of a time that a text names")
                 return dt.UTC
             case Timestamp() | Date():

@@ -15,7 +15,7 @@ from tracetypes.compiler.tracing.expr import Call, Const, Emission, Expr, Input,
 from tracetypes.compiler.tracing.kinds import BOOLEAN, INTEGER, TIMESTAMP
 from tracetypes.compiler.tracing.operations.basic import IS_NULL
 from tracetypes.compiler.tracing.symbolic.allowed import VIEWS, kind_of_member
-from tracetypes.compiler.tracing.symbolic.expressions import Expressions
+from tracetypes.compiler.tracing.symbolic.expressions import Expressions, has_no_zone
 from tracetypes.compiler.tracing.symbolic.known import problem_of, super_of
 from tracetypes.compiler.tracing.symbolic.paths import Undo, isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -144,6 +144,8 @@ class Core(Expressions):
             return self.intern(Const(None, None))
         if isa(value, TracedSymbol):
             expr = expr_of(value)
+            if has_no_zone(expr):
+                self.refuse(f"{what} a datetime without a time zone")
             # What is emitted becomes a time in UTC. What a method returns, such as a state, stays what it is.
             return expr if what == "emits" or self.instants else self.only_utc(expr)
         kind = self.kind(value)

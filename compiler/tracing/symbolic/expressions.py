@@ -14,7 +14,14 @@ from tracetypes.blame import Called
 from tracetypes.compiler.tracing.cache_keys import scalar_key
 from tracetypes.compiler.tracing.expr import Call, Const, Expr, Input, Kind
 from tracetypes.compiler.tracing.kinds import FLOAT, INTEGER, STRING, TIMESTAMP
-from tracetypes.compiler.tracing.operations.functions import FORMAT_FIELDS, FUNCTIONS, IN_UTC, PERCENT, REPR
+from tracetypes.compiler.tracing.operations.functions import (
+    FORMAT_FIELDS,
+    FUNCTIONS,
+    IN_UTC,
+    PERCENT,
+    REPR,
+    TIMES_OF_TEXT,
+)
 from tracetypes.compiler.tracing.operations.operation import SCALARS, Operation
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, KINDS, NUMBERS, WIDEST, ZONES
 from tracetypes.compiler.tracing.symbolic.paths import Raised, Stop, TracePath, isa
@@ -36,7 +43,7 @@ from tracetypes.records import (
     INT_MIN,
 )
 
-__all__ = ["Expressions", "has_zone_of_row"]
+__all__ = ["Expressions", "has_no_zone"]
 
 _FOLDS: Final = (PERCENT, FORMAT_FIELDS)
 _MOST_NODES: Final = 20_000
@@ -58,6 +65,8 @@ class Expressions(Observer):
         self.contents: dict[Any, Mapping[Any, Any]] = {}
         self.layouts: dict[Any, Any] = {}
         self.checked: set[tuple[int, type[Any]]] = set()
+        self.zones: dict[int, bool] = {}
+        """Whether an expression is a time in a zone that only the row knows."""
         self.touched: dict[tuple[str | int, ...], Input] = {}
         """The inputs that the author's code has read as attributes."""
 
@@ -195,16 +204,31 @@ class Expressions(Observer):
 
     def only_utc(self, expr: Expr) -> Expr:
         """The same, where more than the instant of a time counts: a time of a row in another zone than UTC has no value."""
-        if not isinstance(expr, Call) or not has_zone_of_row(expr):
+        return self.without_zones(expr, {}) if self.has_zone_of_row(expr) else expr
+
+    def without_zones(self, expr: Expr, done: dict[int, Expr]) -> Expr:
+        """:meth:`only_utc` of an expression and its parts, each once."""
+        if not isinstance(expr, Call) or not self.has_zone_of_row(expr):
             return expr
-        op = expr.op
-        if (times := ZONES.get(op)) is not None:
-            if _has_no_zone(expr):
-                self.refuse("uses a datetime without a time zone")
-            op = times.only_utc
-            self.now.partial.pop(id(expr), None)  # where this has no value, the new one has none
-        args = map(self.only_utc, expr.args)
-        return expr_of(self.make(op, TIMESTAMP, *args, table=expr.table, path=expr.path, partial=not op.is_total))
+        if id(expr) not in done:
+            op = expr.op
+            if (times := ZONES.get(op)) is not None:
+                if has_no_zone(expr):
+                    self.refuse("uses a datetime without a time zone")
+                op = times.only_utc
+                self.now.partial.pop(id(expr), None)  # where this has no value, the new one has none
+            args = [self.without_zones(arg, done) for arg in expr.args]
+            symbol = self.make(op, TIMESTAMP, *args, table=expr.table, path=expr.path, partial=not op.is_total)
+            done[id(expr)] = expr_of(symbol)
+        return done[id(expr)]
+
+    def has_zone_of_row(self, expr: Expr) -> bool:
+        """Whether it is a time in a zone that may be another one in each row."""
+        if not isinstance(expr, Call) or expr.kind != TIMESTAMP or expr.op is IN_UTC:
+            return False
+        if (known := self.zones.get(id(expr))) is None:
+            known = self.zones[id(expr)] = expr.op in ZONES or any(map(self.has_zone_of_row, expr.args))
+        return known
 
     def in_utc(self, time: Any) -> Any:
         """``time.replace(tzinfo=UTC)``."""
@@ -217,8 +241,7 @@ class Expressions(Observer):
     def clock(self, time: Any) -> Expr:
         """A time of which only the fields are read, such as its hour."""
         expr = expr_of(time)
-        no_zone = isinstance(expr, Call) and expr.op in ZONES and _has_no_zone(expr)
-        return expr_of(self.in_utc(time)) if no_zone else self.only_utc(expr)
+        return expr_of(self.in_utc(time)) if has_no_zone(expr) else self.only_utc(expr)
 
     def instant(self, value: Any) -> Expr:
         """A time of which only the instant counts, as for an order or a difference."""
@@ -256,14 +279,9 @@ class Expressions(Observer):
         """A number as Python converts it before arithmetic with one of ``kind``."""
 
 
-def has_zone_of_row(expr: Expr) -> bool:
-    """Whether it is a time in a zone that may be another one in each row."""
-    if not isinstance(expr, Call) or expr.kind != TIMESTAMP or expr.op is IN_UTC:
+def has_no_zone(expr: Expr) -> bool:
+    """Whether it is a call of ``strptime`` whose times never have a zone."""
+    if not isinstance(expr, Call) or expr.op is not TIMES_OF_TEXT["strptime"].instant:
         return False
-    return expr.op in ZONES or any(map(has_zone_of_row, expr.args))
-
-
-def _has_no_zone(call: Call) -> bool:
-    """Whether the times of a call of ``strptime`` never have a zone."""
-    form = call.args[-1]
-    return len(call.args) > 1 and isinstance(form, Const) and not re.search("%:?z", form.value.replace("%%", ""))
+    form = expr.args[1]
+    return isinstance(form, Const) and not re.search("%:?z", form.value.replace("%%", ""))

@@ -11,7 +11,6 @@ from tracetypes.compiler.tracing.expr import Exact
 from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, EXACT, FLOAT, INTEGER, STRING
 from tracetypes.compiler.tracing.operations import basic, functions
 from tracetypes.compiler.tracing.symbolic.builtin_calls import BuiltinCalls
-from tracetypes.compiler.tracing.symbolic.expressions import has_zone_of_row
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TEXT_METHODS, TEXT_TESTS, TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
 from tracetypes.compiler.tracing.symbolic.proxies import (
@@ -53,7 +52,7 @@ class MethodCalls(BuiltinCalls):
             case Timestamp() if name == "timestamp" and plain:
                 return self.binary("Div", self.micros(owner), 1_000_000)
             case Timestamp() if name == "astimezone" and len(args) == 1 and args[0] is dt.UTC and not keywords:
-                return self.applied(functions.IN_UTC, owner) if has_zone_of_row(owner._expr) else owner
+                return self.applied(functions.IN_UTC, owner) if self.has_zone_of_row(owner._expr) else owner
             case Exact() if name == "value" and plain:
                 return self.make(basic.EXACT_VALUE, FLOAT, owner._expr)
             case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
