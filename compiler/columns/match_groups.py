@@ -42,17 +42,17 @@ _LASTS: Final = _Lasts()
 def group_of_matches(texts: Any, method: str, pattern: str, flags: int, at: int, *, ascii_only: bool) -> tuple[Any, Any] | None:
     """A group of the match in each text (Arrow), empty where there is none, and a mask of the texts without a match. None where
     RE2 does not give the same."""
-    found = groups_of_arrow(method, pattern, flags, ascii_only=ascii_only)
-    if found is None or at not in found.groups:
+    arrow = groups_of_arrow(method, pattern, flags, ascii_only=ascii_only)
+    if arrow is None or at not in arrow.groups:
         return None
     last = _LASTS.last
-    if last is None or last.texts() is not texts or last.pattern is not found:
+    if last is None or last.texts() is not texts or last.pattern is not arrow:
         try:
-            parts = pc.extract_regex(texts, found.pattern)
+            parts = pc.extract_regex(texts, arrow.pattern)
         except pa.ArrowInvalid:  # too large for it
             return None
-        fields = {number: parts.field(f"g{number}") for number in found.groups}
+        fields = {number: parts.field(f"g{number}") for number in arrow.groups}
         missing = np.asarray(parts.is_null()) if parts.null_count else None
-        last = _LASTS.last = _Last(weakref.ref(texts, _LASTS.forget), found, fields, missing)
+        last = _LASTS.last = _Last(weakref.ref(texts, _LASTS.forget), arrow, fields, missing)
     group = last.groups[at]
     return group.fill_null("") if group.null_count else group, last.undefined

@@ -296,9 +296,9 @@ def _group(call: Call, args: list[Any], count: int) -> Made:
     """A group of a match: by Arrow where it has the same, otherwise by Python."""
     texts, method, pattern, flags, at = args
     if isinstance(texts, pa.Array):
-        found = group_of_matches(texts, method, pattern, flags, at, ascii_only=_is_ascii(texts))
-        if found is not None:
-            return found
+        groups = group_of_matches(texts, method, pattern, flags, at, ascii_only=_is_ascii(texts))
+        if groups is not None:
+            return groups
     return _GROUP_BY_TEXT(call, args, count)
 
 

@@ -118,11 +118,14 @@ class _Writer:
             case "SUBPATTERN":
                 number, added, removed, inner = value
                 self.need(not added and not removed)
-                name = "?:"
-                if self.gives_names and number is not None:
-                    name = f"?P<g{number}>"
+                end_before, self.has_end = self.has_end, False
+                written, is_named = self.sequence(list(inner), last=last), self.gives_names and number is not None
+                if self.has_end and self.method != "fullmatch":  # the group would have the line break
+                    is_named = False
+                self.has_end |= end_before
+                if is_named:
                     self.names.add(number)
-                return f"({name}{self.sequence(list(inner), last=last)})"
+                return f"({f'?P<g{number}>' if is_named else '?:'}{written})"
             case "BRANCH":
                 with self.without_names():
                     return f"(?:{'|'.join(self.sequence(list(one), last=last) for one in value[1])})"

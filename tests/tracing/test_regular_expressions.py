@@ -197,6 +197,7 @@ def test_arrow_has_the_usual_groups(pattern: str, flags: int) -> None:
         ("self.has_end = True", "self.has_end = False", "a$"),
         ("self.need(not self.same_parts or inner.getwidth()[0] > 0)", "pass", "((?:a*|b)*)"),
         ("self.gives_names, False", "self.gives_names, True", "(a)|b"),
+        ('if self.has_end and self.method != "fullmatch"', "if False", "(a*$)"),
     ],
 )
 def test_a_wrong_group_is_caught(line: str, broken: str, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,8 @@ class Choice:
 def test_each_choice_of_a_chain_is_looked_at_once(first: Callable[[Any], Any]) -> None:
     """Twice for each would be two to the fortieth."""
     program, schema = choices(40, first), schema_of(Choice)
-    row = Choice(*[dt.datetime(2024, 1, 1, 7, tzinfo=dt.UTC)] * 2, "2024-01-01T07:00:00Z", 17)
+    time = dt.datetime(2024, 1, 1, 7, tzinfo=dt.UTC)
+    row = Choice(time, time, "2024-01-01T07:00:00Z", 17)
     assert run(trace_function(program, schema), inputs_of(value=row))[1] == program(row) == 7
 
 
