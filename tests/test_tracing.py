@@ -7,6 +7,7 @@ import datetime as dt
 import enum
 import functools
 import itertools
+import linecache
 import math
 import operator
 import random
@@ -614,6 +615,14 @@ def grows(v: Row) -> Any:
 def test_the_reason_is_told(function: Callable[[Any], Any], reason: str) -> None:
     with pytest.raises(Untraceable, match=reason):
         trace_function(function, schema_of(Row), limit=50)
+
+
+def test_a_text_of_eval_is_not_that_of_another_text_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.13 ``linecache`` has the text of ``python -c`` under the name that those of ``eval`` have."""
+    text = "import sys\n"
+    monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, [text], "<string>"))
+    with pytest.raises(Untraceable, match="a source that is not there"):
+        trace_function(eval("lambda v: v.i"), schema_of(Row), limit=50)
 
 
 def test_the_line_is_told() -> None:

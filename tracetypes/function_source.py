@@ -85,6 +85,8 @@ def node_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
     """The node that the code was compiled from."""
     source = source_of(code.co_filename)
     if code not in source.codes(code.co_flags & FUTURE):
+        if code.co_filename == "<string>":  # eval, exec and python -c all call their text so
+            raise NoSource("has a source that is not there")
         raise NoSource("has a source that has changed since it was imported")
     if code.co_name == "<lambda>":
         return _find_lambda(source.lambdas.get(code.co_firstlineno, ()), code)

@@ -70,8 +70,9 @@ class _Tee(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush what goes on."""
-        self.other.flush()
+        """Flush what goes on. The collector does so too, when the stream below may be closed."""
+        if not getattr(self.other, "closed", False):
+            self.other.flush()
 
 
 @contextmanager
