@@ -40,6 +40,7 @@ from tracetypes.compiler.connectors.schema_registry import RegisteredSchema
 from tracetypes.compiler.plan.plan import FromSource, SourceLink, links
 from tracetypes.compiler.plan.planner import plan
 from tracetypes.compiler.runtime.chunks import Chunk
+from tracetypes.foreign_schemas import schema_text
 from tracetypes.plain_data import from_plain
 from tracetypes.records import ListOf, Mismatch, Optional, Record, Schema, UInt64, UnitValue
 from tracetypes.schemas import schema_of
@@ -354,6 +355,40 @@ def test_records_of_protobuf_are_rows(registry: FakeRegistry) -> None:
     assert ".shop is missing (it has no field)" in reasons[2]  # the message Other
 
 
+def message_file(*fields: tuple[str, int, int]) -> tuple[bytes, Any]:
+    """The description of a file with one message, and the class of that. ``fields``: name, number and type."""
+    file: Any = descriptor_pb2.FileDescriptorProto(name="sale.proto", syntax="proto3")
+    message, kinds = file.message_type.add(name="Sale"), file.enum_type.add(name="Kind")
+    for number, name in enumerate(("CASH", "CARD")):
+        kinds.value.add(name=name, number=number)
+    for name, number, kind in fields:
+        field = message.field.add(name=name, number=number, type=kind, label=1)
+        if kind == 14:
+            field.type_name = ".Kind"
+    pool: Any = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return file.SerializeToString(), message_factory.GetMessageClass(pool.FindMessageTypeByName("Sale"))
+
+
+@attrs.frozen
+class Sale:
+    ts: int
+    cents: int
+    kind: int
+
+
+def test_a_field_of_protobuf_that_had_another_name(registry: FakeRegistry) -> None:
+    """Its number is the same, so it is the same field: it has not the default. A number of an enum is its default, no name."""
+    old, cls = message_file(("ts", 1, 3), ("amount", 2, 3))
+    number = registry.add("orders-value", "text", "PROTOBUF", serialized=old)
+    new, _ = message_file(("ts", 1, 3), ("cents", 2, 3), ("kind", 3, 14))
+    registry.add("orders-value", "text", "PROTOBUF", serialized=new)
+    leaf = leaf_of(U[str, Sale], None)
+    messages: Any = [Message(b"k", framed(number, b"\0" + cls(ts=1, amount=7).SerializeToString()))]
+    items, reasons, _ = taken(leaf, reading(leaf, address(registry, "value=protobuf")).together(messages))
+    assert (items, reasons) == ([Sale(1, 7, 0)], [])
+
+
 @given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5), st.binary(max_size=3))
 def test_numbers_of_messages(numbers: list[int], rest: bytes) -> None:
     raw = numbers_as_bytes(numbers)
@@ -380,6 +415,17 @@ def test_records_with_a_schema_of_json(registry: FakeRegistry) -> None:
     messages.append(Message(b"k", messages[0].value()[:-1]))
     items, reasons, columns = taken(leaf, reading(leaf, there).together(messages))
     assert (items, columns, len(reasons)) == (sent, True, 1)
+
+
+@pytest.mark.parametrize("raw", [b"[1, 2]", b"5", b'"ab"', b"null"])
+def test_a_value_of_json_that_is_no_object(registry: FakeRegistry, raw: bytes) -> None:
+    """A reject, also where fields come from headers."""
+    number = registry.add("others-value", "{}", "JSON")
+    leaf = leaf_of(U[str, Order], kafka(headers=["note"]))
+    reader = reading(leaf, address(registry, "value=json_schema"))
+    items, reasons, _ = taken(leaf, reader.together([Message(b"k", framed(number, raw))]))
+    assert items == []
+    assert "expected an object" in reasons[0]
 
 
 # --------------------------------------------------------------------------------------------------- sinks
@@ -410,6 +456,58 @@ def test_a_sink_registers_what_is_new(registry: FakeRegistry) -> None:
     assert value is not None
     assert value[:5] == framed(newest.id, b"")
     assert (json.loads(newest.text)["name"], json.loads(newest.text)["namespace"]) == ("Order", "com.acme")
+
+
+@attrs.frozen
+class Count:
+    count: int | None
+
+
+@attrs.frozen
+class Amount:
+    amount: Annotated[Decimal, decimal(12, 2)]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (Count(2**60 + 1), ["null", "double", "long"]),  # it would be a double, of another value
+        (Amount(Decimal("1234567890.25")), {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}),
+        (Amount(Decimal("0.25")), {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 3}),
+    ],
+)
+def test_a_schema_that_changes_values_is_not_used(registry: FakeRegistry, value: Any, kind: Any) -> None:
+    """The sink registers its own."""
+    name = type(value).__name__
+    number = registry.add("orders-value", {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": kind}]})
+    leaf = leaf_of(U[str, type(value)], None, time=lambda one: 1)  # type: ignore[misc]
+    write = registered_writer(None, leaf.layout, address(registry), "out")
+    assert write is not None
+    raw = write("k", value)[1]
+    newest = registry.subjects["orders-value"][-1]
+    assert raw is not None
+    assert newest.id != number
+    decoder = AvroDecoder(RegisteredSchema(newest.id, "AVRO", newest.text), schema_of(type(value)), None)
+    assert from_plain(schema_of(type(value)), decoder.plain(raw[5:])) == value
+
+
+@attrs.frozen
+class Paid:
+    by: Money | Order
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_members_of_a_union_have_the_namespace_of_the_registry(registry: FakeRegistry, there: bool) -> None:
+    """Of the schema that is used, and of the one that is registered under the name that is there."""
+    schema = {**json.loads(schema_text(schema_of(Paid), "avro")), "namespace": "com.acme"}
+    registry.add("orders-value", schema if there else {**schema, "fields": []})
+    leaf = leaf_of(U[str, Paid], None, time=lambda one: 1)
+    write = registered_writer(None, leaf.layout, address(registry), "out")
+    assert write is not None
+    sent = [Paid(Money(5)), Paid(Order("a", 1, 2))]
+    assert len(registry.subjects["orders-value"]) == 2 - there
+    messages: Any = [Message(*write("k", one)) for one in sent]
+    assert taken(leaf, reading(leaf, address(registry)).together(messages))[:2] == (sent, [])
 
 
 def test_TT209_the_registry_refuses_a_schema(registry: FakeRegistry) -> None:

@@ -258,7 +258,7 @@ def record_parser(
         pair_key = parsed(layout.key, key, ".key", decoders.key) if layout.keyed else UNIT
         if not format.headers or value is None:
             return pair_key, parsed(layout.value, value, "", decoders.value)
-        plain = _object(_utf8(value, ""), decoder) if decoders.value is None else dict(decoders.value(value))
+        plain = _object(_utf8(value, ""), decoder) if decoders.value is None else _fields(decoders.value(value))
         values = dict(headers)  # the last one of a name counts
         for name in format.headers:
             plain.pop(name, None)
@@ -406,6 +406,13 @@ def _plain_of_program(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     raise TypeError(f"{show(value)} is no value of JSON")
+
+
+def _fields(plain: Any) -> dict[str, Any]:
+    """A copy of the fields of a value."""
+    if not isinstance(plain, dict):
+        raise Mismatch("", plain, "an object")
+    return dict(plain)
 
 
 def _object(line: str, decoder: json.JSONDecoder) -> dict[str, Any]:

@@ -217,6 +217,8 @@ def _bare(schema: Schema | None) -> Schema | None:
 def _read_fields(cursor: _Cursor, actual: AvroType, matches: Sequence[FieldMatch], rows: Any) -> list[Build]:
     """Reads the fields of a record in their order; the columns of ours in theirs."""
     wanted = {id(one.field): one for one in matches if one.field is not None}
+    if len(wanted) < sum(one.field is not None for one in matches):
+        raise Mismatch("", [one.column for one in matches], "a field of the writer's schema for each column")  # one has two names
     builds: dict[int, Build] = {}
     for field in actual.fields:
         match = wanted.get(id(field))

@@ -57,7 +57,7 @@ _TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "fixed": (bytes,),
     "array": (list,),
     "map": (dict,),
-    "record": (dict, tuple),
+    "record": (dict,),
 }
 
 _TIMES: Final = ("date", "time-millis", "time-micros")
@@ -104,24 +104,31 @@ class Matching:
     problems: list[str] = attrs.Factory(list)
     gaps: list[str] = attrs.Factory(list)
 
-    def of(self, actual: AvroType, schema: Schema, latest: AvroType | None, path: str, *, may_miss: bool = False) -> Convert:
-        """How values become plain data of a schema."""
-        if isinstance(schema, Optional):
-            inner = self.of(actual, schema.item, latest, path, may_miss=True)
-            return inner if inner is _same else lambda value: None if value is None else inner(value)
-        if isinstance(schema, UnitValue) and actual.kind == "null":
-            return _same
-        if actual.has_null and not may_miss:
+    def of(self, actual: AvroType, schema: Schema, latest: AvroType | None, path: str) -> Convert:
+        """How values become plain data of a schema. None stays None, also where it does not fit."""
+        bare = schema.item if isinstance(schema, Optional) else schema
+        if actual.has_null and bare is schema and not (isinstance(schema, UnitValue) and actual.kind == "null"):
             self.gaps.append(f"{path or 'the value'} is {actual}, expected {name_of(schema)}")
+        if actual.kind == "null":
+            return _same
+        convert = self._there(actual, bare, latest, path)
+        return convert if convert is _same or not actual.has_null else lambda value: None if value is None else convert(value)
+
+    def _there(self, actual: AvroType, schema: Schema, latest: AvroType | None, path: str) -> Convert:
+        """The same for values other than None."""
         if isinstance(schema, OneOf):
             return self._members(actual, schema, latest, path)
-        converts = [(_TYPES[one.kind], self._one(one, schema, latest, path)) for one in actual.branches]
-        if len(converts) == 1 or all(convert is _same for _, convert in converts):
-            return converts[0][1] if converts else _same
+        branches = [(one, self._one(one, schema, latest, path)) for one in actual.branches]
+        if len(branches) == 1 or all(convert is _same for _, convert in branches):
+            return branches[0][1] if branches else _same
+        if len({one.scale for one, _ in branches if one.logical == "decimal"}) > 1:
+            # fastavro gives the bytes without the name of their branch
+            self.problems.append(f"{path or 'the value'} is {actual}, decimals of several scales that look alike")
+        by_type = {of: convert for one, convert in branches for of in _TYPES[one.kind]}
+        by_name = {one.name: convert for one, convert in branches if one.kind == "record"}
 
         def convert(value: Any) -> Any:
-            found = next((one for types, one in converts if type(value) in types), _same)
-            return found(value[1] if type(value) is tuple else value)
+            return by_name[value[0]](value[1]) if type(value) is tuple else by_type[type(value)](value)
 
         return convert
 

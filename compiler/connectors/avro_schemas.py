@@ -26,7 +26,7 @@ NOTHING: Final = object()
 @attrs.define(eq=False)
 class AvroType:
     """``kind``: one of the types of Avro, or ``union``. ``name``: with its namespace. ``inner``: the branches of a union, or the
-    items of an array or a map. ``symbols``: of an enum. ``size``: of a ``fixed``."""
+    items of an array or a map. ``symbols``: of an enum. ``size``: of a ``fixed``. ``scale``, ``precision``: of a decimal."""
 
     kind: str
     logical: str | None = None
@@ -36,6 +36,7 @@ class AvroType:
     symbols: tuple[str, ...] = ()
     size: int = 0
     scale: int = 0
+    precision: int = 0
 
     def __str__(self) -> str:
         if self.kind == "union":
@@ -121,7 +122,7 @@ def _parsed(node: Any, space: str, names: dict[str, AvroType]) -> AvroType:
     if not isinstance(kind, str) or kind not in (*_PRIMITIVE, *_RECORDS, "enum", "fixed", "array", "map"):
         return _parsed(kind, space, names)
     if kind in _PRIMITIVE:
-        return AvroType(kind, logical, scale=node.get("scale", 0))
+        return AvroType(kind, logical, scale=node.get("scale", 0), precision=node.get("precision", 0))
     if kind in ("array", "map"):
         return AvroType(kind, inner=(_parsed(node["items" if kind == "array" else "values"], space, names),))
     name = node["name"]
@@ -131,7 +132,7 @@ def _parsed(node: Any, space: str, names: dict[str, AvroType]) -> AvroType:
     if kind == "enum":
         named.symbols = tuple(node["symbols"])
     elif kind == "fixed":
-        named.size, named.scale = int(node["size"]), node.get("scale", 0)
+        named.size, named.scale, named.precision = int(node["size"]), node.get("scale", 0), node.get("precision", 0)
     else:
         named.fields = tuple(_fields(node["fields"], space, names))
     return named
@@ -141,7 +142,7 @@ def _fields(nodes: Sequence[Mapping[str, Any]], space: str, names: dict[str, Avr
     for one in nodes:
         of = _parsed(one["type"], space, names)
         if of.kind in _PRIMITIVE and "logicalType" in one and of.logical is None:
-            of = attrs.evolve(of, logical=one["logicalType"], scale=one.get("scale", 0))
+            of = attrs.evolve(of, logical=one["logicalType"], scale=one.get("scale", 0), precision=one.get("precision", 0))
         yield AvroField(one["name"], of, tuple(one.get("aliases", ())), one.get("default", NOTHING))
 
 

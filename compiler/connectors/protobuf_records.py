@@ -1,6 +1,7 @@
 """Records of Protocol Buffers as rows. The registry describes the file of a schema, and names a message in it by numbers.
 
-A field of ours is the field of the message that has the name of its column. A field that is not there has its default, as
+A field of ours is the field of the message that has the name of its column, or else the number that the latest schema gives that
+name. A field that is not there has its default, as
 Protocol Buffers say: zero, an empty text or list; None if the field of ours may be that and the message tells both apart. A
 field that the writer's message does not know has the default that it has in the latest schema.
 """
@@ -195,6 +196,8 @@ def _of_message(actual: Any, schema: Record, latest: Any, path: str, problems: l
         place = f"{path}.{name}"
         field = actual.fields_by_name.get(name)
         wanted = None if latest is None else latest.fields_by_name.get(name)
+        if field is None and wanted is not None:
+            field = actual.fields_by_number.get(wanted.number)  # it had another name
         if field is not None:
             getters.append((name, _of_field(field, inner, wanted, place, problems)))
         elif wanted is not None:
@@ -231,7 +234,7 @@ def _of_default(field: Any, schema: Schema, path: str, problems: list[str]) -> C
     if field.message_type is not None or (field.has_presence and isinstance(schema, Optional)):
         return lambda message: None
     default = field.default_value
-    if field.type == 14:
+    if field.type == 14 and not isinstance(schema.item if isinstance(schema, Optional) else schema, Integer):
         default = field.enum_type.values_by_number[default].name
     return lambda message: default
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Context
 from typing import Any, Final, TypeAlias
 
@@ -117,7 +117,8 @@ def avro_encoder(registry: Registry, subject: str, schema: Schema) -> Encode:
     if number is None:
         text = json.dumps(ours)
         number = registry.register(subject, "AVRO", text)
-    writer, datum, front = fastavro.parse_schema(bare_schema(json.loads(text)), {}), _datum(schema), _header(number)
+    names = _full_names(avro_type(RegisteredSchema(number, "AVRO", text)))
+    writer, datum, front = fastavro.parse_schema(bare_schema(json.loads(text)), {}), _datum(schema, names), _header(number)
     write = fastavro.schemaless_writer
 
     def encode(value: Any) -> bytes:
@@ -136,10 +137,14 @@ def _unregistered(ours: Any) -> RegisteredSchema:
 def _takes(theirs: AvroType, ours: AvroType) -> bool:
     """Whether every value of a type of ours is one of theirs as it is, and no field is lost."""
     if theirs.kind == "union" or ours.kind == "union":
+        if sum(one.kind in _NUMBERS for one in theirs.branches) > 1:
+            return False  # fastavro writes an integer as the first of them
         return all(any(_takes(one, other) for one in theirs.branches) for other in ours.branches) and (
             theirs.has_null or not ours.has_null
         )
     if (theirs.kind, theirs.logical, theirs.scale) != (ours.kind, ours.logical, ours.scale):
+        return False
+    if theirs.precision < ours.precision:
         return False
     if ours.kind == "record":
         there = {one.name: one for one in theirs.fields}
@@ -150,12 +155,25 @@ def _takes(theirs: AvroType, ours: AvroType) -> bool:
     return all(_takes(one, other) for one, other in zip(theirs.inner, ours.inner, strict=True))
 
 
+_NUMBERS: Final = ("int", "long", "float", "double")
+
+
+def _full_names(actual: AvroType, above: tuple[AvroType, ...] = ()) -> dict[str, str]:
+    """The names of the records with their namespaces, by those without."""
+    if actual in above:
+        return {}
+    names = {actual.name.rpartition(".")[2]: actual.name} if actual.kind == "record" else {}
+    for inner in (*actual.inner, *(one.type for one in actual.fields)):
+        names |= _full_names(inner, (*above, actual))
+    return names
+
+
 def _same(value: Any) -> Any:
     return value
 
 
-def _datum(schema: Schema) -> Datum:
-    """From a value to what fastavro writes, without logical types."""
+def _datum(schema: Schema, names: Mapping[str, str]) -> Datum:
+    """From a value to what fastavro writes, without logical types. ``names``: see :func:`_full_names`."""
     match schema:
         case Timestamp():
             return micros_of
@@ -170,16 +188,16 @@ def _datum(schema: Schema) -> Datum:
         case UnitValue():
             return lambda value: None
         case Optional(item):
-            inner = _datum(item)
+            inner = _datum(item, names)
             return inner if inner is _same else lambda value: None if value is None else inner(value)
         case ListOf(item, _):
-            inner = _datum(item)
+            inner = _datum(item, names)
             return lambda value: list(map(inner, value))
-        case Record(_, fields, names):
-            parts = [(name, field, _datum(one)) for name, (field, one) in zip(names, fields, strict=True)]
+        case Record(_, fields, columns):
+            parts = [(name, field, _datum(one, names)) for name, (field, one) in zip(columns, fields, strict=True)]
             return lambda value: {name: of(getattr(value, field)) for name, field, of in parts}
         case OneOf(members):
-            of_class = {one.cls: (one.cls.__name__, _datum(one)) for one in members}
+            of_class = {one.cls: (names[one.cls.__name__], _datum(one, names)) for one in members}
 
             def tagged(value: Any) -> Any:
                 name, of = of_class[type(value)]
