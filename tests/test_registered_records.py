@@ -202,6 +202,32 @@ def test_what_cannot_be_decoded_is_a_reject(registry: FakeRegistry, count: int, 
     assert registry.asked.count("GET /schemas/ids/4711") == 1  # and not once for each record
 
 
+def test_an_id_may_be_registered_later(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records are rejects until then, and no longer."""
+    monkeypatch.setattr(schema_registry, "UNKNOWN", 0.0)
+    monkeypatch.setattr(schema_registry, "AGAIN", 0.0)
+    registry.add("orders-value", ORDER)
+    leaf = leaf_of(U[str, Order], None)
+    reader = reading(leaf, address(registry))
+    messages: Any = [Message(b"k", framed(900, order("a", 1, 1)))]
+    assert "none with the id 900" in taken(leaf, reader.together(messages))[1][0]
+    registry.add("orders-value", ORDER, number=900)
+    assert taken(leaf, reader.together(messages))[:2] == ([Order("a", 1, 1)], [])
+
+
+def test_many_unknown_ids_are_waited_for_once(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are none of the registry have any ids: a wait for each would be days."""
+    monkeypatch.setattr(schema_registry, "UNKNOWN", 0.1)
+    monkeypatch.setattr(schema_registry, "PAUSE", 0.01)
+    registry.add("orders-value", ORDER)
+    leaf = leaf_of(U[str, Order], None)
+    messages: Any = [Message(b"k", framed(number, order("a", 1, 1))) for number in range(900, 920)]
+    assert len(taken(leaf, reading(leaf, address(registry)).together(messages))[1]) == 20
+    asked = [registry.asked.count(f"GET /schemas/ids/{number}") for number in range(900, 920)]
+    assert asked[0] > 1
+    assert asked[1:] == [1] * 19
+
+
 def test_older_and_newer_records_are_read_together(registry: FakeRegistry) -> None:
     """A field that the writer lacks has the default, or the other name, that the latest schema gives it."""
     first = registry.add("orders-value", ORDER)

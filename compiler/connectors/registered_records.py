@@ -93,13 +93,13 @@ class PartDecoder:
     def decoder(self, number: int) -> Known:
         """How values of a schema are decoded."""
         if number not in self._known:
-            self._known[number] = self._found(number)
+            registered = self.registry.schema(number)
+            if registered is None:  # it may be registered later
+                return f"a schema that the registry has: it has none with the id {number}"
+            self._known[number] = self._found(number, registered)
         return self._known[number]
 
-    def _found(self, number: int) -> Known:
-        registered = self.registry.schema(number)
-        if registered is None:
-            return f"a schema that the registry has: it has none with the id {number}"
+    def _found(self, number: int, registered: RegisteredSchema) -> Known:
         if registered.kind != _KINDS[self.kind]:
             return f"a schema of {_KINDS[self.kind]}: that with the id {number} is of {registered.kind}"
         try:

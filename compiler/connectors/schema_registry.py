@@ -1,13 +1,15 @@
 """A schema registry: the schemas of keys and values of topics, by their ids and by the subjects of a topic.
 
-The client is that of confluent-kafka. A schema never changes under its id, so a process asks for each id once. A registry that
-does not answer is asked again for :data:`.kafka.PATIENCE`; then the run stops, and reads the records again when it is resumed.
+The client is that of confluent-kafka. A schema never changes under its id, so a process asks for each id once that the registry
+has. An id that it lacks may be registered later, so it is asked for again. A registry that does not answer is asked again for
+:data:`.kafka.PATIENCE`; then the run stops, and reads the records again when it is resumed.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import threading
 import time
@@ -30,6 +32,10 @@ PAUSE: Final = 0.5
 
 UNKNOWN: Final = 2.0
 """Seconds for which an id may be unknown: a copy of the registry may know it a moment after the producer."""
+
+AGAIN: Final = 10.0
+"""Seconds before an id is asked for again that stayed unknown. Until then no other unknown one is waited for: many records that
+are none of the registry have as many ids."""
 
 _SUBJECT_UNKNOWN: Final = (40401, 40402)
 _ID_UNKNOWN: Final = 40403
@@ -67,7 +73,11 @@ class Registry:
 
         self.address, self.url = address, str(address.registry)
         self._lock = threading.Lock()
-        self._known: dict[int, RegisteredSchema | None] = {}
+        self._known: dict[int, RegisteredSchema] = {}
+        self._unknown: dict[int, float] = {}
+        """When an id was asked for in vain."""
+        self._waited = -math.inf
+        """Until when one was waited for in vain."""
         settings = {"timeout": 10, "max.retries": 0, **_settings(address), "url": self.url}
         try:
             self.client: Any = SchemaRegistryClient(settings)
@@ -79,14 +89,19 @@ class Registry:
             ) from error
 
     def schema(self, number: int) -> RegisteredSchema | None:
-        """The schema with an id, or None if the registry has no such id. Raises :class:`RunError` ``TT208``."""
+        """The schema with an id, or None if the registry has no such id now. Raises :class:`RunError` ``TT208``."""
         with self._lock:
-            if number not in self._known:
-                self._known[number] = self._patiently(lambda: self._by_id(number))
-            return self._known[number]
+            if number not in self._known and time.monotonic() - self._unknown.get(number, -math.inf) >= AGAIN:
+                found = self._patiently(lambda: self._by_id(number))
+                if found is None:
+                    self._unknown[number] = time.monotonic()
+                else:
+                    self._known[number] = found
+            return self._known.get(number)
 
     def _by_id(self, number: int) -> RegisteredSchema | None:
-        until = time.monotonic() + UNKNOWN
+        now = time.monotonic()
+        until = now + (UNKNOWN if now - self._waited >= AGAIN else 0.0)
         while True:
             found = self._unless(lambda: self.client.get_schema(number), (_ID_UNKNOWN,))
             if found is not None:
@@ -94,7 +109,9 @@ class Registry:
                     self.client.clear_caches()  # it would give the text again
                     found = self.client.get_schema(number, fmt="serialized")
                 return self._with_references(number, found)
-            if time.monotonic() > until:
+            if time.monotonic() >= until:
+                if until > now:
+                    self._waited = until
                 return None
             time.sleep(PAUSE)
 
