@@ -9,7 +9,7 @@ from tracetypes.compiler.local.prints import _Tee
 
 def test_a_stream_that_is_closed_is_not_flushed() -> None:
     """The collector flushes a stream that nobody has any more, maybe behind the one below it."""
-    below = io.StringIO()
+    below = io.TextIOWrapper(io.BytesIO())
     above = _Tee(below)
     above.flush()
     below.close()
