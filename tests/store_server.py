@@ -192,8 +192,9 @@ def broken_off(times: int, match: Callable[[Request], bool]) -> Fault:
     return fault
 
 
-def lagging(key: str) -> Fault:
-    """Listings do not have an object yet."""
+def lagging(key: str | re.Pattern[str]) -> Fault:
+    """Listings do not have an object yet, or those of a pattern."""
+    hidden = re.escape(key) if isinstance(key, str) else key.pattern
 
     def fault(request: Request, real: Answer) -> Answer | None:
         if "list-type" not in request.query:
@@ -202,7 +203,7 @@ def lagging(key: str) -> Fault:
         def answer(environ: Any, start: Any) -> Iterable[bytes]:
             kept: list[Any] = []
             whole = b"".join(real(environ, lambda status, headers, *_: kept.append((status, headers)))).decode()
-            some = re.sub(rf"<Contents>\s*<Key>{re.escape(key)}</Key>.*?</Contents>", "", whole, flags=re.DOTALL).encode()
+            some = re.sub(rf"<Contents>\s*<Key>{hidden}</Key>.*?</Contents>", "", whole, flags=re.DOTALL).encode()
             status, headers = kept[0]
             start(status, [(n, str(len(some)) if n.lower() == "content-length" else v) for n, v in headers])
             return [some]

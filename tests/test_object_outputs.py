@@ -5,25 +5,32 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import urlopen
 
 import attrs
 import pytest
+from obstore.store import LocalStore
 
 from tests.spark.test_exactly_once import Crash
-from tests.store_server import KEY, SECRET, Request, Server, bucket_of, refused
+from tests.store_server import KEY, SECRET, Request, Server, after, bucket_of, lagging, refused
 from tests.test_object_stores import ROWS, Click, as_json
 from tracetypes import Dataflow, RunError, TraceTypesError, U, Unit, UsageError, csv, every, json_lines, parquet, run
+from tracetypes.compiler.connectors import object_writes
+from tracetypes.compiler.connectors.object_writes import in_parallel, put_if, read_note, remove_objects
 from tracetypes.compiler.store import object_output, uploads
 from tracetypes.compiler.store.object_output import ObjectOutput
 from tracetypes.compiler.store.run_store import RunStore
@@ -228,6 +235,93 @@ def test_a_driver_that_is_shut_out_removes_nothing(
     with server.failing(first), pytest.raises(RunError, match=r"TT209 .* another driver"):
         go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
     assert shown(server) == before
+
+
+def test_TT209_a_driver_behind_which_the_run_was_started_again(server: Server, inputs: Path, tmp_path: Path) -> None:
+    """The other one is so far that it has no note of the next epoch any more."""
+
+    def is_part(request: Request) -> bool:
+        return request.method == "PUT" and "-00000001-" in request.path
+
+    def other_starts() -> None:
+        (note,) = (key for key in server.keys("out") if key.endswith("/start.json"))
+        server.put(note, '{"start": 7}')
+
+    with server.failing(after(is_part, other_starts)), pytest.raises(RunError, match=r"TT209 .* another driver .* started later"):
+        go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
+    assert len(lines(server)) == 40
+    assert not [key for key in server.keys("out") if "00000002" in key]
+
+
+def test_TT209_two_drivers_that_start_at_the_same_time(server: Server, inputs: Path, tmp_path: Path) -> None:
+    def is_start(request: Request) -> bool:
+        return request.method == "PUT" and request.path.endswith("/start.json")
+
+    def other_starts() -> None:
+        request = next(one for one in server.requests if is_start(one))
+        server.put(request.path.removeprefix(f"/{server.bucket}/"), '{"start": 7}')
+
+    with server.failing(after(is_start, other_starts)), pytest.raises(RunError, match=r"TT209 .* another driver .* same time"):
+        go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
+    assert shown(server) == []
+
+
+@pytest.mark.usefixtures("staged")
+def test_a_listing_that_lags_hides_nothing_that_workers_have_sent(server: Server, inputs: Path, tmp_path: Path) -> None:
+    """Rows in folders, and late rows. Nothing of them stays either."""
+    (inputs / "9.jsonl").write_text('{"ts": 1, "page": "late"}\n')
+    with server.failing(lagging(re.compile("[^<]*/staged/[^<]*"))):
+        result = go(clicks(partition_by="page"), inputs, server.address("out"), tmp_path / "checkpoint")
+    assert (len(lines(server)), result.late) == (100, {"clicks": 1})
+    assert [key for key in server.keys("out") if "staged" in key] == []
+
+
+# -------------------------------------------------------------------------------------------------- small objects
+
+
+def test_a_note_has_the_tag_and_the_version(server: Server) -> None:
+    """Some stores compare one, some the other."""
+    status = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    about = {"Content-Type": "text/xml"}
+    urlopen(urllib.request.Request(f"{server.url}/{server.bucket}?versioning=", status, about, method="PUT")).close()
+    assert put_if(server.address("note"), b"1", None)
+    note = read_note(server.address("note"))
+    assert note is not None
+    assert note.version.keys() == {"e_tag", "version"}
+    assert put_if(server.address("note"), b"2", note)
+    assert not put_if(server.address("note"), b"3", note)
+    assert server.content("note") == b"2"
+
+
+def test_objects_that_are_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a store that stops at the first that is not there: here a directory is one."""
+    monkeypatch.setattr(object_writes, "client", lambda place: LocalStore(tmp_path))
+    for name in ("a", "c"):
+        (tmp_path / name).write_text("")
+    remove_objects([f"s3://bucket/{name}" for name in ("a", "b", "c")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_goes_on_behind_an_error() -> None:
+    done = threading.Event()
+
+    def do(fails: bool) -> None:
+        if fails:
+            raise OSError("first")
+        time.sleep(0.1)
+        done.set()
+
+    with pytest.raises(OSError, match="first"):
+        in_parallel(do, [(True,), (False,)])
+    assert done.is_set()
+
+
+def test_TT402_the_endpoint_of_an_output(
+    server: Server, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "127.0.0.1:9000")
+    with pytest.raises(UsageError, match="TT402 AWS_ENDPOINT_URL is no address of a server"):
+        go(clicks(), inputs, server.address("out"), tmp_path / "checkpoint")
 
 
 # ------------------------------------------------------------------------------------------------------- crashes

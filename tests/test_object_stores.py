@@ -156,6 +156,13 @@ def test_an_address_without_a_bucket_is_refused() -> None:
         StoreAddress.of("s3:///clicks")
 
 
+@pytest.mark.parametrize("text", ["s3://bucket/a//b", "s3://bucket//", "gs://bucket/../a", "https://host/a/./b.csv"])
+def test_an_address_with_an_empty_name_is_refused(text: str) -> None:
+    """The client would leave the name out, or refuse it with an error of its own."""
+    with pytest.raises(UsageError, match=r"TT402 .* has an empty name, '\.' or '\.\.' between its slashes"):
+        run(clicks(), {"clicks": text}, {"clicks": []}, backend="local")
+
+
 def test_TT401_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"TT401.*\n.*tracetypes\[stores\]"):
@@ -565,6 +572,12 @@ def test_a_folder_that_is_missing(server: Server) -> None:
         read(server.address("_in.jsonl"))
 
 
+def test_an_object_that_no_client_can_read(server: Server) -> None:
+    server.put_public("in//a.jsonl", as_json(ROWS))
+    with pytest.raises(RunError, match=r"TT208.*an object with an empty name, '\.' or '\.\.' between the slashes of its key"):
+        read(server.address("in"))
+
+
 # --------------------------------------------------------------------------------------------------- credentials
 
 
@@ -581,9 +594,22 @@ def test_a_profile(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     server.requests.clear()
     assert len(read(server.address("in"))) == 100
     assert all(KEY in one.headers["HTTP_AUTHORIZATION"] for one in server.requests)
+    about.write_text(f"[profile work]\nregion = eu-west-1\nendpoint_url = nowhere/{SECRET}\n")
+    store_clients._client.cache_clear()
+    with pytest.raises(UsageError, match="TT402 endpoint_url of the profile 'work' is no address of a server") as caught:
+        read(server.address("in"))
+    assert SECRET not in str(caught.value)
     monkeypatch.setenv("AWS_PROFILE", "other")
     with pytest.raises(UsageError, match="TT402 AWS_PROFILE is 'other', and there is no such profile"):
         read(server.address("in"))
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9000", "localhost", "http://", f"ftp://user:{SECRET}@host", "http://[::1"])
+def test_an_endpoint_that_is_no_address(server: Server, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    with pytest.raises(UsageError, match=r"TT402 AWS_ENDPOINT_URL is no address of a server\n.*write http://HOST:PORT") as caught:
+        read(server.address("in"))
+    assert SECRET not in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------------------ the server

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,17 @@ from tracetypes.compiler.connectors.object_ranges import threads
 from tracetypes.compiler.connectors.store_address import StoreAddress
 from tracetypes.compiler.connectors.store_clients import client
 from tracetypes.compiler.connectors.store_errors import store_error
+from tracetypes.errors import TraceTypesError
 
 __all__ = ["Note", "copy_object", "in_parallel", "object_names", "put_if", "read_note", "remove_objects", "upload"]
 
 
 @attrs.frozen
 class Note:
-    """The content of a small object, and its version."""
+    """The content of a small object, and its version: a tag, and a number where a store counts versions."""
 
     content: bytes
-    version: str
+    version: Mapping[str, str]
 
 
 @contextmanager
@@ -33,6 +35,8 @@ def _at(address: str) -> Iterator[tuple[Any, str]]:
     failure: OSError | None = None
     try:
         yield client(place), place.name
+    except TraceTypesError:
+        raise
     except Exception as error:  # its text may have secrets, so it is no cause
         failure = store_error(error)
     if failure is not None:
@@ -59,9 +63,21 @@ def remove_objects(addresses: Sequence[str]) -> None:
     """Remove objects, if they are there. Raises :class:`OSError`."""
     import obstore
 
-    if addresses:
+    if not addresses:
+        return
+    try:
         with _at(addresses[0]) as (store, _):
             obstore.delete(store, [StoreAddress.listed(one).name for one in addresses])
+    except FileNotFoundError:  # some stores stop at an object that is not there
+        in_parallel(_remove, [(one,) for one in addresses])
+
+
+def _remove(address: str) -> None:
+    """Remove an object, if it is there."""
+    import obstore
+
+    with suppress(FileNotFoundError), _at(address) as (store, key):
+        obstore.delete(store, key)
 
 
 def object_names(folder: str) -> list[str]:
@@ -70,8 +86,8 @@ def object_names(folder: str) -> list[str]:
 
     place = StoreAddress.listed(folder)
     with _at(folder) as (store, key):
-        found = obstore.list(store, prefix=f"{key.rstrip('/')}/").collect()
-    return [place.beside(one["path"]) for one in found]
+        objects = obstore.list(store, prefix=f"{key.rstrip('/')}/").collect()
+    return [place.beside(one["path"]) for one in objects]
 
 
 def read_note(address: str) -> Note | None:
@@ -80,8 +96,9 @@ def read_note(address: str) -> Note | None:
 
     try:
         with _at(address) as (store, key):
-            found = obstore.get(store, key)
-            return Note(found.bytes().to_bytes(), found.meta["e_tag"] or "")
+            answer = obstore.get(store, key)
+            about = {"e_tag": answer.meta["e_tag"], "version": answer.meta["version"]}
+            return Note(answer.bytes().to_bytes(), {name: text for name, text in about.items() if text is not None})
     except FileNotFoundError:
         return None
 
@@ -91,7 +108,7 @@ def put_if(address: str, content: bytes, before: Note | None) -> bool:
     at once, one wins. Raises :class:`OSError`."""
     import obstore
 
-    mode: Any = "create" if before is None else {"e_tag": before.version}
+    mode: Any = "create" if before is None else before.version
     lost = False
     with _at(address) as (store, key):
         try:
@@ -107,9 +124,11 @@ def put_if(address: str, content: bytes, before: Note | None) -> bool:
 
 
 def in_parallel(do: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
-    """Do something for each of some arguments, several at once. Raises the first error."""
+    """Do something for each of some arguments, several at once. Raises the first error, when nothing goes on any more."""
     if len(arguments) == 1:
         do(*arguments[0])
         return
-    for _ in threads(os.getpid()).map(lambda one: do(*one), arguments):
-        pass
+    calls = [threads(os.getpid()).submit(do, *one) for one in arguments]
+    wait(calls)
+    for call in calls:
+        call.result()

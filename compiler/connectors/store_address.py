@@ -53,6 +53,10 @@ class StoreAddress:
             raise UsageError(
                 "TT402", f"{text} names no {_PLACES[scheme]}", fix=f"write {scheme}://{_PLACES[scheme].upper()}/..."
             )
+        if any(name in ("", ".", "..") for name in key.removesuffix("/").split("/")) and key:
+            raise UsageError(
+                "TT402", f"{text} has an empty name, '.' or '..' between its slashes", fix=f"write {scheme}://{place}/FOLDER/..."
+            )
         return cls(scheme, place, key)
 
     @classmethod

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from tracetypes.compiler.connectors.store_address import StoreAddress
 from tracetypes.errors import UsageError
@@ -48,6 +49,9 @@ def _client(process: int, scheme: str, place: str, variables: tuple[tuple[str, s
     """``process``: a client does not survive a fork."""
     from obstore import store
 
+    for name, value in variables:
+        if name in _ENDPOINTS:
+            _check_url(name, value)
     plain = any(name in _ENDPOINTS and value.startswith("http://") for name, value in variables)
     options: dict[str, Any] = {
         "client_options": {"allow_http": True} if plain or scheme == "http" else {},
@@ -62,6 +66,18 @@ def _client(process: int, scheme: str, place: str, variables: tuple[tuple[str, s
             return store.AzureStore(place, **options)
         case _:
             return store.HTTPStore(f"{scheme}://{place}", **options)
+
+
+def _check_url(name: str, value: str) -> None:
+    """Raises :class:`UsageError` ``TT402`` if the address of a server has no scheme or no host. It may have a password, so it is
+    not shown."""
+    try:
+        url = urlsplit(value)
+        is_url = url.scheme in ("http", "https") and bool(url.hostname)
+    except ValueError:
+        is_url = False
+    if value and not is_url:
+        raise UsageError("TT402", f"{name} is no address of a server", fix="write http://HOST:PORT or https://HOST")
 
 
 def _of_profile(variables: dict[str, str]) -> dict[str, Any]:
@@ -82,6 +98,7 @@ def _of_profile(variables: dict[str, str]) -> dict[str, Any]:
     if "AWS_REGION" not in variables and "AWS_DEFAULT_REGION" not in variables and "region" in both:
         options["region"] = both["region"]
     if "endpoint_url" in both and not any(one in variables for one in _ENDPOINTS):
+        _check_url(f"endpoint_url of the profile {name!r}", both["endpoint_url"])
         options["endpoint"] = both["endpoint_url"]
         options["allow_http"] = both["endpoint_url"].startswith("http://")
     if "aws_access_key_id" in both:

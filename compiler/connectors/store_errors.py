@@ -57,22 +57,24 @@ _LOST: Final = frozenset({"it does not answer in time", "the connection was lost
 def store_error(error: Exception) -> OSError:
     """The error for one of a client, without its text."""
     kind, text = type(error).__name__, str(error)
-    found = _CODE.search(text)
-    code = found[1] if found else ""
+    match = _CODE.search(text)
+    code = match[1] if match else ""
     if isinstance(error, FileNotFoundError) or code in ("NoSuchBucket", "NoSuchKey"):
         return FileNotFoundError(code or "there is no such object")
     if kind in ("PreconditionError", "NotModifiedError"):
         return ObjectChanged("it has changed since it was listed")
     if kind in _DENIED or code in ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"):
         return StoreDenied(f"the store refuses access ({code or kind.removesuffix('Error')})")
+    if kind == "InvalidPathError":
+        return StoreError("it has an object with an empty name, '.' or '..' between the slashes of its key, which cannot be read")
     if code:
         return StoreError(f"the store answers {code}")
-    told = text.partition("Debug source")[0]  # behind it are settings of the client
-    if status := _STATUS.search(told):
+    message = text.partition("Debug source")[0]  # behind it are settings of the client
+    if status := _STATUS.search(message):
         if status[1] in ("401", "403"):
             return StoreDenied(f"the store refuses access (status {status[1]})")
         return StoreError(f"the store answers with status {status[1]}")
-    lower = told.lower()
+    lower = message.lower()
     if "must be specified" in lower:
         return StoreDenied("no account is named")
     if word := next((meaning for word, meaning in _WORDS if word in lower), None):

@@ -4,14 +4,15 @@
 
     ADDRESS/part-RUN-SINK-00000012-0000.jsonl        part 0 of epoch 12
     ADDRESS/day=1/part-RUN-SINK-00000012-0001.jsonl  with ``partition_by``
+    ADDRESS/_tracetypes/RUN/start.json               the last start of the run
     ADDRESS/_tracetypes/RUN/epochs/00000012.json     the parts of the epoch, and the start of the run that writes them
     ADDRESS/_tracetypes/RUN/staged/rows-...          what workers have sent
 
 Workers send their files under hidden names. The driver first writes which parts the epoch has, then copies what workers have sent
 to the names of the parts, inside the store, and then the commit record is written. An epoch that is taken again reads which parts
 it had, notes the new ones, and removes the old ones. So a plain listing sees what one of a disk sees: maybe some parts of an
-epoch before others, and never a row twice. The note of an epoch is put on a condition, so of two drivers of
-one run one is shut out.
+epoch before others, and never a row twice. The note of an epoch is put on a condition, so of two drivers of one run one is shut
+out; and a driver behind which the run was started again stops at its next epoch, however far the other one is.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from tracetypes.compiler.store.output_interface import (
     side_outputs_of,
 )
 from tracetypes.compiler.store.staging import Staging
+from tracetypes.compiler.store.uploads import FILES, files_below
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, Format, ending_of, sink_format
 
@@ -75,8 +77,8 @@ class ObjectOutput(Output):
             refuse_nested(plan)
         self.home = f"{self.folder}/{HIDDEN}/{run}"
         self.delivery: Staging = Staging.of(plan.layout, plan.sink, self.format, f"{self.home}/staged")
-        self.noted: list[int] = []
-        """The epochs of which this process has written the parts."""
+        self.epochs: list[int] = []
+        """Those of which this process has written the parts, and of which the note is still there."""
 
     @property
     def identity(self) -> EndpointIdentity:
@@ -89,10 +91,11 @@ class ObjectOutput(Output):
         super().begin(starts)
         self.starts = starts
         try:
-            put_if(f"{self.home}/start.json", json.dumps({"start": starts.mine}).encode(), read_note(f"{self.home}/start.json"))
             newest = self._newest
             if newest is not None:
                 starts.check_writer(self.folder, self._epoch(newest)[1])
+            if not put_if(self._last_start, json.dumps({"start": starts.mine}).encode(), read_note(self._last_start)):
+                raise another_driver(self.folder, "it starts at the same time")
         except OSError as error:
             fix = f"see the cause; credentials come from {StoreAddress.listed(self.folder).variables}"
             raise RunError("TT209", f"{self.folder} cannot be written: {error}", fix=fix) from None
@@ -110,6 +113,10 @@ class ObjectOutput(Output):
     def _newest(self) -> int | None:
         names = (PurePath(one).stem for one in object_names(f"{self.home}/epochs"))
         return max((int(name) for name in names if name.isdecimal()), default=None)
+
+    @property
+    def _last_start(self) -> str:
+        return f"{self.home}/start.json"
 
     def _note(self, batch: int) -> str:
         return f"{self.home}/epochs/{batch:08d}.json"
@@ -136,7 +143,8 @@ class ObjectOutput(Output):
             raise another_driver(self.folder, f"it has written micro-batch {batch}")
         with tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch:
             here = [one for path in rows_file(self.plan, self.delivery.at(scratch), messages) for one in files_in(path)]
-            staged = self._staged(messages)
+            sent = [message.body for message in messages if isinstance(message.body, File)]
+            staged = [one for file in sent if file.holds == "rows" for one in self._staged(file.name)]
             folders = [folder for _, folder in (*here, *staged)]
             parts = [self._part(batch, number, folder) for number, folder in enumerate(folders)]
             if parts or before is not None:
@@ -145,33 +153,35 @@ class ObjectOutput(Output):
                 places = [f"{self.folder}/{one}" for one in parts]
                 in_parallel(upload, [(file, place) for (file, _), place in zip(here, places, strict=False)])
                 in_parallel(copy_object, [(one, place) for (one, _), place in zip(staged, places[len(here) :], strict=True)])
-        remove_objects([one for one, _ in staged])
+        names = [f"{file.name}/{FILES}" if file.holds == "rows" and self.delivery.partition_by else file.name for file in sent]
+        remove_objects([*(one for one, _ in staged if self.delivery.partition_by), *(self._sent(name) for name in names)])
         super().tidy()
 
     def _begin(self, batch: int, parts: list[str], old: list[str], before: Note | None) -> None:
         """Note the parts of an epoch, before any of them is there, and those that are to be removed. Until this has been written,
         another driver may have taken over, and nothing may be removed."""
+        last = read_note(self._last_start)  # the other one may be so far that its note of this epoch is gone again
+        if last is None or json.loads(last.content)["start"] != self.starts.mine:
+            raise another_driver(self.folder, "it was started later")
         content = json.dumps({"start": self.starts.mine, "parts": parts, "old": old}).encode()
         if not put_if(self._note(batch), content, before):
             raise another_driver(self.folder, f"it has written micro-batch {batch}")
-        self.noted.append(batch)
-        while len(self.noted) > 2:
-            remove_objects([self._note(self.noted.pop(0))])
+        if batch not in self.epochs:
+            self.epochs.append(batch)
+        while len(self.epochs) > 2:
+            remove_objects([self._note(self.epochs.pop(0))])
 
     def _part(self, batch: int, number: int, folder: PurePath) -> str:
         sink = quote(self.plan.sink.name, safe="")
         return str(folder / f"part-{self.run}-{sink}-{batch:08d}-{number:04d}.{ending_of(self.format)}")
 
-    def _staged(self, messages: Sequence[Message]) -> list[tuple[str, PurePath]]:
-        """What workers have sent, with the folder of each below the output."""
-        found: list[tuple[str, PurePath]] = []
-        for message in messages:
-            if not isinstance(message.body, File) or message.body.holds != "rows":
-                continue
-            place = f"{self.delivery.directory}/{message.body.name}"
-            if not self.delivery.partition_by:
-                found.append((place, PurePath()))
-                continue
-            for one in sorted(object_names(place)):
-                found.append((one, PurePath(one.removeprefix(f"{place}/")).parent))
-        return found
+    def _sent(self, name: str) -> str:
+        """The address of what a worker has sent."""
+        return f"{self.delivery.directory}/{name}"
+
+    def _staged(self, name: str) -> list[tuple[str, PurePath]]:
+        """The objects of rows that a worker has sent under a name, with the folder of each below the output."""
+        place = self._sent(name)
+        if not self.delivery.partition_by:
+            return [(place, PurePath())]
+        return [(f"{place}/{one}", PurePath(one).parent) for one in sorted(files_below(place))]

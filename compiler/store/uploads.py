@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -9,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
-from tracetypes.compiler.connectors.object_writes import in_parallel, upload
+from tracetypes.compiler.connectors.object_writes import in_parallel, put_if, read_note, upload
 from tracetypes.compiler.connectors.partitioned_files import files_in
 from tracetypes.compiler.connectors.sink_files import SinkFile
 
-__all__ = ["Upload"]
+__all__ = ["FILES", "Upload", "files_below"]
+
+FILES = "files.json"
+"""The object beside the files of a directory that has their names."""
 
 
 @final
@@ -36,9 +40,12 @@ class Upload:
         try:
             self.file.close()
             rows = self.place / "rows"
-            whole = rows.is_file()
-            found = [(file, self.address if whole else f"{self.address}/{folder / file.name}") for file, folder in files_in(rows)]
-            in_parallel(upload, found)
+            if rows.is_file():
+                upload(rows, self.address)
+                return
+            names = {str(folder / file.name): file for file, folder in files_in(rows)}
+            in_parallel(upload, [(file, f"{self.address}/{name}") for name, file in names.items()])
+            put_if(f"{self.address}/{FILES}", json.dumps([*names]).encode(), None)
         finally:
             self._remove()
 
@@ -48,3 +55,12 @@ class Upload:
             self.file.close()
         finally:
             self._remove()
+
+
+def files_below(address: str) -> list[str]:
+    """The names of the files of a directory that was sent. A listing may not have them yet. Raises :class:`OSError`."""
+    note = read_note(f"{address}/{FILES}")
+    if note is None:
+        raise FileNotFoundError(f"{address}/{FILES} does not exist")
+    names: list[str] = json.loads(note.content)
+    return names
