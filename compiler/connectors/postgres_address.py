@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
@@ -48,13 +47,16 @@ class PostgresAddress:
         """An address from text. Raises :class:`UsageError` ``TT402``."""
         conceal(text)
         parts = parts_of_address(text)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        pairs = parse_qsl(parts.query, keep_blank_values=True)
+        options = dict(pairs)
         if parts.password is not None or "password" in options:
             raise _wrong(
                 text,
                 "has a password, which would stand in logs and checkpoints",
                 "leave it out, and let PGPASSFILE (or passfile= in the address) name a file that has it, or PGPASSWORD",
             )
+        if len(pairs) > len(options):
+            raise _wrong(text, "has a setting twice", "write each once")
         name, mode, key = options.pop("table", ""), options.pop("mode", "append"), options.pop("key", "")
         schema, _, table = name.rpartition(".")
         schema, keys = schema or "public", tuple(filter(None, key.split(",")))
@@ -70,12 +72,13 @@ class PostgresAddress:
             if one not in FOR_LIBPQ:
                 allowed = ", ".join(("table", "mode", "key", *FOR_LIBPQ))
                 raise _wrong(text, f"has {one}=, which is no setting", f"the settings are {allowed}")
-        port = None
-        with suppress(ValueError):
+        try:
             port = parts.port
+        except ValueError:
+            raise _wrong(text, "has a port that is no number up to 65535", f"write {cls.EXAMPLE}") from None
         host, database = parts.hostname, unquote(parts.path.strip("/"))
-        given = {"host": host, "port": port, "dbname": database or None, "user": unquote(parts.username or "") or None}
-        settings = {name: str(value) for name, value in given.items() if value is not None}
+        named = {"host": host, "port": port, "dbname": database, "user": unquote(parts.username or "")}
+        settings = {name: str(value) for name, value in named.items() if value}
         return cls(text, schema, table, "upsert" if mode == "upsert" else "append", keys, {**settings, **options})
 
     @property
@@ -96,8 +99,9 @@ class PostgresAddress:
             fix = "pip install 'tracetypes[postgres]'"
             raise UsageError("TT401", f"PostgreSQL needs psycopg ({error})", fix=fix) from None
         settings = {"connect_timeout": "10", "application_name": "tracetypes", **self.settings}
-        host = settings.get("host")
-        if host is not None and not is_loopback(host) and "sslmode" not in settings and "PGSSLMODE" not in os.environ:
+        host = settings.get("host", None if "service" in settings else os.environ.get("PGHOST"))
+        is_remote = host is not None and not host.startswith("/") and not is_loopback(host)
+        if is_remote and "sslmode" not in settings and "PGSSLMODE" not in os.environ:
             settings["sslmode"] = "verify-full"
             if "sslrootcert" not in settings and "PGSSLROOTCERT" not in os.environ and psycopg.pq.version() >= 160_000:
                 settings["sslrootcert"] = "system"

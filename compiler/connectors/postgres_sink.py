@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from io import BytesIO
+from math import inf
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ import pyarrow.csv
 from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.columns.coded_arrays import plain_array
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts, another_driver
+from tracetypes.compiler.connectors.fencing import Starts, another_driver, another_one
 from tracetypes.compiler.connectors.json_rows import json_texts
 from tracetypes.compiler.connectors.postgres_address import LONGEST, PostgresAddress
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
@@ -38,15 +39,14 @@ T = TypeVar("T")
 
 EPOCHS: Final = "tracetypes_epochs"
 
-TEXTS: Final = ("text", "character varying", "uuid", "name")
-
 ACCEPTED: Final = {
     "bigint": ("bigint", "integer", "smallint", "numeric"),
-    "text": TEXTS,
+    "text": ("text", "character varying", "uuid"),
     "jsonb": ("jsonb", "json"),
     "double precision": ("double precision", "numeric"),
 }
-"""The types that a column of a table may have; elsewhere only the type itself. The server refuses values that do not fit."""
+"""The types that a column of a table may have; elsewhere only the type itself. Each keeps a value or refuses it. Not among them
+are ``character`` and ``name``, which pad and cut texts."""
 
 
 class PostgresSink:
@@ -57,12 +57,15 @@ class PostgresSink:
         self.shown = VisibleColumns(plan.layout, plan.sink)
         schema = self.shown.of(pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))).schema
         self.columns = {field.name: _type_of(field.type) for field in schema}
+        self.digits = {field.name: _digits_of(field.type) for field in schema}
         optional = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
         self.required = {*self.columns} - optional
         self.key = self.address.key or (("key",) if self.address.mode == "upsert" and plan.layout.keyed else ())
         self._check_names()
         self.starts: Starts | None = None
         """The starts of the run. Which one writes is beside the number of the epoch."""
+        self.number: str | None = None
+        """The number that the server has given to the table, since :meth:`begin`."""
 
     def _check_names(self) -> None:
         name = f"sink {self.sink.name!r}"
@@ -126,6 +129,7 @@ class PostgresSink:
         written. Raises :class:`RunError` ``TT209``."""
         with self._trouble():
             self._again(self._make)
+            self.number = self._again(self._number)
         number, writer = self.last()
         starts.check(self.address.shown, writer, number)
         with self._trouble():
@@ -163,21 +167,22 @@ class PostgresSink:
     def _check_table(self) -> None:
         """Compare the columns of the table with those of the sink. Raises :class:`RunError` ``TT209``."""
         rows = self.connection.execute(
-            "SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' "
-            "AND a.attgenerated = '' FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped "
-            "ORDER BY a.attnum",
+            "SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, a.atttypmod), a.atttypmod, "
+            "a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '' FROM pg_attribute a "
+            "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
             [int(self._number() or 0)],
         ).fetchall()
-        found = {name: kind for name, kind, _ in rows}
-        wrong = [name for name, kind in self.columns.items() if found.get(name) not in ACCEPTED.get(kind, (kind,))]
-        asked = [name for name, _, must in rows if must and name not in self.required]
-        if wrong or asked:
-            has = ", ".join(f"{name} {kind}" for name, kind in found.items())
+        kinds = {name: kind for name, kind, *_ in rows}
+        has = ", ".join(f"{name} {whole}" for name, _, whole, *_ in rows)
+        fix = "name another table: it is made when there is none"
+        if [name for name, kind in self.columns.items() if kinds.get(name) not in ACCEPTED.get(kind, (kind,))]:
             wants = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-            why = f"; {', '.join(asked)} must have a value" if asked and not wrong else ""
-            raise self.address.trouble(
-                f"it has {has}; the sink has {wants}{why}", "name another table: it is made when there is none"
-            )
+            raise self.address.trouble(f"it has {has}; the sink has {wants}", fix)
+        for name, kind, whole, modifier, _ in rows:
+            if name in self.columns and modifier >= 0 and _rounds(kind, modifier, self.digits[name]):
+                raise self.address.trouble(f"its column {name} is {whole}, which rounds values of the sink", fix)
+        if without := [name for name, *_, must in rows if must and name not in self.required]:
+            raise self.address.trouble(f"it has {has}; {', '.join(without)} must have a value", fix)
 
     def holds(self, batch: int) -> bool:
         """Whether an epoch has been written. Raises :class:`RunError` ``TT209`` if another driver has written since."""
@@ -209,6 +214,8 @@ class PostgresSink:
             self._check_writer(writer)
             if number >= batch:
                 return
+            if self.number not in (None, self._number()):
+                raise another_one(self.address.shown, "it was made anew, without the rows that the run has written")
             if self.key:
                 self._execute("CREATE TEMP TABLE tracetypes_rows ON COMMIT DROP AS SELECT {columns} FROM {place} WHERE false")
                 self._copy("COPY tracetypes_rows ({columns}) FROM STDIN (FORMAT csv)", rows)
@@ -239,14 +246,16 @@ class PostgresSink:
         return {
             "largest": sql.SQL(", ").join(sql.SQL("{} DESC").format(one) for one in of("tracetypes_rows")),
             "sets": sql.SQL(", ").join(sets),
-            "old": sql.SQL(", ").join(of(self.address.table)),
+            "old": sql.SQL(", ").join(of("tracetypes_old")),
             "new": sql.SQL(", ").join(of("excluded")),
         }
 
     def _last(self, lock: str = "") -> tuple[int, int | None]:
-        row = self._execute("SELECT epoch, start FROM {epochs} WHERE run = %s AND sink = %s" + lock, [self.run, self.sink.name])
-        found = row.fetchone()
-        return (-1, None) if found is None else (int(found[0]), int(found[1]) or None)
+        cursor = self._execute(
+            "SELECT epoch, start FROM {epochs} WHERE run = %s AND sink = %s" + lock, [self.run, self.sink.name]
+        )
+        row = cursor.fetchone()
+        return (-1, None) if row is None else (int(row[0]), int(row[1]) or None)
 
     def _note(self, batch: int, start: int) -> None:
         self._execute(
@@ -265,8 +274,8 @@ class PostgresSink:
     def _sql(self, text: str, **parts: Any) -> Any:
         from psycopg import sql
 
-        known = {"place": self.place, "epochs": self.epochs, "columns": _names([*self.columns]), "key": _names(self.key)}
-        return sql.SQL(text).format(**known, **parts)
+        names = {"place": self.place, "epochs": self.epochs, "columns": _names([*self.columns]), "key": _names(self.key)}
+        return sql.SQL(text).format(**names, **parts)
 
     def _again(self, ask: Callable[[], T]) -> T:
         """Ask, and once more with a new connection if the server has closed the old one."""
@@ -297,9 +306,11 @@ class PostgresSink:
 
 
 UPSERT: Final = (
-    "INSERT INTO {place} ({columns}) SELECT DISTINCT ON ({key}) {columns} FROM tracetypes_rows ORDER BY {key}, {largest} "
-    "ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE ({old}) < ({new})"
+    "INSERT INTO {place} AS tracetypes_old ({columns}) "
+    "SELECT DISTINCT ON ({key}) {columns} FROM tracetypes_rows ORDER BY {key}, {largest} "
+    "ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE (({old}) < ({new})) IS NOT FALSE"
 )
+"""A row of somebody else without a marker is replaced, because nothing says that it is newer."""
 
 
 def _names(names: Sequence[str]) -> Any:
@@ -329,12 +340,28 @@ def _type_of(kind: Any) -> str:
     return "jsonb" if pa.types.is_nested(kind) else "text"
 
 
+def _rounds(kind: str, modifier: int, digits: float) -> bool:
+    """Whether a type with a modifier (the server's number for what stands in brackets) rounds values."""
+    if kind == "numeric":
+        return ((modifier - 4 & 2047) ^ 1024) - 1024 < digits
+    return kind == "timestamp with time zone" and modifier < digits
+
+
+def _digits_of(kind: Any) -> float:
+    """How many digits behind the point of a number or of a second a column needs, so that no value is rounded."""
+    if pa.types.is_dictionary(kind):
+        return _digits_of(kind.value_type)
+    if pa.types.is_floating(kind):
+        return inf
+    return kind.scale if pa.types.is_decimal(kind) else 6 if pa.types.is_timestamp(kind) else 0
+
+
 def _csv(batch: Any) -> Any:
     """Rows as CSV, in which an empty cell without quotes is a null."""
     texts = pa.RecordBatch.from_arrays([_cells(plain_array(column)) for column in batch.columns], batch.schema.names)
-    written = BytesIO()
-    pyarrow.csv.write_csv(texts, written, pyarrow.csv.WriteOptions(include_header=False))
-    return written.getbuffer()
+    text = BytesIO()
+    pyarrow.csv.write_csv(texts, text, pyarrow.csv.WriteOptions(include_header=False))
+    return text.getbuffer()
 
 
 def _cells(column: Any) -> Any:

@@ -267,7 +267,65 @@ def test_one_row_of_each_key_whatever_the_cut(
     assert base.rows("SELECT page, ts, cents FROM counts ORDER BY key") == [expected[key] for key in sorted(expected)]
 
 
+def test_a_row_without_a_marker_is_replaced(base: Base, tmp_path: Path) -> None:
+    """In a table with the name that SQL has for new rows, whose names need quotes."""
+    base.rows('CREATE TABLE excluded (key text PRIMARY KEY, page text, ts int, cents int, until timestamptz, "Not ""ours" int)')
+    base.rows("INSERT INTO excluded VALUES ('a', 'a', 99, 7, NULL, 1), ('b', 'b', 99, 7, '2024-01-01', 2)")
+    write(tmp_path / "in", 0, *(f'{{"page": "{page}", "ts": 1, "cents": 2}}\n'.encode() for page in "ab"))
+    run(base.address(table="excluded", mode="upsert"), tmp_path, newest())
+    assert base.rows("SELECT * FROM excluded ORDER BY key") == [
+        ("a", "a", 1, 2, dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC), 1),
+        ("b", "b", 99, 7, dt.datetime(2024, 1, 1, tzinfo=dt.UTC), 2),
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------- refused
+
+
+@attrs.frozen
+class Precise:
+    ts: int
+    part: float
+    price: Annotated[Decimal, decimal(10, 2)]
+    at: dt.datetime
+    name: str
+
+
+FITTING = {"part": "numeric", "price": "numeric(20,2)", "at": "timestamptz(6)", "name": "varchar(3)", "ts": "numeric(5,0)"}
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "said"),
+    [
+        ("part", "numeric(10,2)", r"its column part is numeric\(10,2\), which rounds"),
+        ("price", "numeric(20,1)", r"its column price is numeric\(20,1\), which rounds"),
+        ("ts", "numeric(5,-2)", r"its column ts is numeric\(5,-2\), which rounds"),
+        ("at", "timestamptz(3)", r"its column at is timestamp\(3\) with time zone, which rounds"),
+        ("name", "name", "name name"),
+        ("name", "char(5)", r"name character\(5\)"),
+        ("", "", ""),
+    ],
+)
+def test_columns_that_would_change_values(base: Base, tmp_path: Path, column: str, kind: str, said: str) -> None:
+    flow = Dataflow("precise")
+    source = flow.source("rows", U[str, Precise], key=lambda r: r.name, markers=every(seconds=10, time=lambda r: r.ts))
+    flow.sink("all", source)
+    columns = ", ".join(f"{name} {kind if name == column else fitting}" for name, fitting in FITTING.items())
+    base.rows(f"CREATE TABLE precise (key text, {columns})")
+    row = Precise(1, 0.126, Decimal("1.25"), FIRST.replace(microsecond=600001), "ab")
+
+    def go() -> None:
+        outputs = {"all": base.address(table="precise")}
+        tracetypes.run(flow, {"rows": [row]}, outputs, backend="local", checkpoint=tmp_path / "c")
+
+    if not column:
+        go()
+        found = base.rows("SELECT ts, part, price, at, name FROM precise")
+        assert found == [(1, Decimal("0.126"), row.price, row.at, "ab")]
+        return
+    with pytest.raises(RunError, match=f"TT209 .*{said}"):
+        go()
+    assert not base.rows("SELECT 1 FROM precise")
 
 
 def test_a_table_with_other_columns(base: Base, tmp_path: Path) -> None:
@@ -294,6 +352,25 @@ def test_TT218_a_table_that_was_made_anew(base: Base, tmp_path: Path) -> None:
         run(base.address(), tmp_path)
 
 
+def test_TT218_a_table_that_is_made_anew_during_the_run(
+    base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, calls = PostgresSink.put, list[int]()
+
+    def anew(self: PostgresSink, *args: Any) -> None:
+        calls.append(0)
+        if len(calls) == 2:
+            base.rows("CREATE TABLE other (LIKE counts); DROP TABLE counts; ALTER TABLE other RENAME TO counts")
+        put(self, *args)
+
+    monkeypatch.setattr(PostgresSink, "put", anew)
+    for number in range(3):
+        write(tmp_path / "in", number, line("a", 20 * number), line("b", 20 * number))
+    with pytest.raises(RunError, match=r"TT218 public.counts of .* has changed since the run began: it was made anew"):
+        run(base.address(), tmp_path)
+    assert not base.rows(COUNTS)
+
+
 def test_a_text_that_no_table_has(base: Base, tmp_path: Path) -> None:
     write(tmp_path / "in", 0, line("a\\u0000", 1), line("b", 12))
     with pytest.raises(RunError, match=r"TT209 .*invalid byte sequence"):
@@ -308,6 +385,9 @@ def test_a_text_that_no_table_has(base: Base, tmp_path: Path) -> None:
         ("postgres://u@h/db?table=t&key=a", "has a key, and adds rows"),
         ("postgres://u@h/db?table=t&sslmod=require", "has sslmod=, which is no setting"),
         (f"postgres://u@h/db?table={'t' * 64}", "has a name of more than 63 bytes"),
+        ("postgres://u@h:99999/db?table=t", "has a port that is no number up to 65535"),
+        ("postgres://u@h:5x/db?table=t", "has a port that is no number up to 65535"),
+        ("postgres://u@h/db?table=t&table=u", "has a setting twice"),
     ],
 )
 def test_addresses_that_are_refused(address: str, said: str) -> None:
@@ -361,7 +441,11 @@ def test_another_machine_must_show_a_certificate(monkeypatch: pytest.MonkeyPatch
         host, _, more = host.partition("&")
         with pytest.raises(ConnectionError):
             PostgresAddress.of(f"postgres://u@{host}/db?table=t&{more}").connect()
-    assert [one.get("sslmode") for one in seen] == ["verify-full", None, "disable"]
+    for name in ("db.example", "/run/postgresql"):
+        monkeypatch.setenv("PGHOST", name)
+        with pytest.raises(ConnectionError):
+            PostgresAddress.of("postgres:///db?table=t").connect()
+    assert [one.get("sslmode") for one in seen] == ["verify-full", None, "disable", "verify-full", None]
     assert seen[0].get("sslrootcert") == "system"
 
 
