@@ -7,12 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 
 import tracetypes
 from tests.local.test_streams import Crash, clicks, line
-from tracetypes import Dataflow, Epoch, RunError, UsageError, each_batch
+from tracetypes import Dataflow, Epoch, RunError, U, UsageError, each_batch, every, sort
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.local.workers import Workers
 from tracetypes.compiler.store.function_output import FunctionOutput
@@ -152,6 +153,40 @@ def test_a_run_that_starts_anew_calls_with_another_name(tmp_path: Path) -> None:
     assert len(runs) == 2
     (note,) = (tmp_path / "checkpoint" / "called").iterdir()
     assert note.stem in runs
+
+
+@attrs.frozen
+class Reading:
+    ts: int
+    name: str
+
+
+def sorted_readings() -> Dataflow:
+    """The readings of ten seconds by name. ``place`` is the position in this order."""
+    flow = Dataflow("sorted")
+    markers = every(seconds=10, time=lambda r: r.ts)
+    readings = flow.source("readings", U[str, Reading], key=lambda r: "one", markers=markers)
+    flow.sink("sorted", readings.through(sort(by=lambda r: r.name)), marker="until", position="place")
+    return flow
+
+
+READINGS = [Reading(ts, name) for ts, name in [(1, "c"), (4, "a"), (3, "d"), (9, "b"), (15, "x"), (12, "w"), (18, "v"), (21, "z")]]
+IN_ORDER = [(10, 0, "a"), (10, 1, "b"), (10, 2, "c"), (10, 3, "d"), (20, 0, "v"), (20, 1, "w"), (20, 2, "x"), (30, 0, "z")]
+
+
+@pytest.mark.parametrize("epochs", ["one", "more"])
+def test_a_function_gets_the_position_of_each_row(tmp_path: Path, epochs: str) -> None:
+    """In its block: so rows that an epoch has in any order can be put in theirs."""
+    folder, tables = tmp_path / "in", list[pa.Table]()
+    for number in range(0, len(READINGS), 3 if epochs == "more" else 10):
+        rows = READINGS[number : number + (3 if epochs == "more" else 10)]
+        write(folder, number, *(json.dumps(attrs.asdict(row)).encode() + b"\n" for row in rows))
+    outputs = {"sorted": each_batch(lambda rows, _: tables.append(rows))}
+    options: Any = {"checkpoint": tmp_path / "checkpoint", "files_per_step": 1}
+    tracetypes.run(sorted_readings(), {"readings": str(folder)}, outputs, backend="local", **options)
+    assert {tuple(table.schema.names) for table in tables} == {("key", "ts", "name", "until", "place")}
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert sorted((int(row["until"].timestamp()), row["place"], row["name"]) for row in rows) == IN_ORDER
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

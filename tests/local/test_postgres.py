@@ -19,7 +19,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import tracetypes
-from tests.local.test_each_batch import write
+from tests.local.test_each_batch import READINGS, sorted_readings, write
 from tests.local.test_streams import Crash, clicks, line
 from tests.stdlib.postgres import Server
 from tracetypes import Dataflow, RunError, TraceTypesError, U, UInt64, UsageError, cli, decimal, every
@@ -265,6 +265,15 @@ def test_one_row_of_each_key_whatever_the_cut(
     for row in sorted(rows, key=size):
         expected[row[0]] = (row[0], row[1], row[2])
     assert base.rows("SELECT page, ts, cents FROM counts ORDER BY key") == [expected[key] for key in sorted(expected)]
+
+
+def test_the_last_row_of_a_block_by_position_stays(base: Base, tmp_path: Path) -> None:
+    """Neither the one that came last, nor the one with the newest time."""
+    for block, row in ((READINGS[:4], ("one", 3, "d", 3)), (READINGS[4:7], ("one", 15, "x", 2))):
+        write(tmp_path / "in", block[0].ts, *(json.dumps(attrs.asdict(one)).encode() + b"\n" for one in block))
+        checkpoint = tmp_path / str(block[0].ts)
+        run(base.address(table="sorted", mode="upsert"), tmp_path, sorted_readings(), checkpoint=checkpoint)
+        assert base.rows("SELECT key, ts, name, place FROM sorted") == [row]
 
 
 def test_a_row_without_a_marker_is_replaced(base: Base, tmp_path: Path) -> None:
