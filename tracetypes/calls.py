@@ -55,9 +55,10 @@ def need_inputs(value: Mapping[str, Any]) -> None:
             raise _no_order(name, one)
         is_arrow = hasattr(one, "__arrow_c_stream__") or hasattr(one, "__arrow_c_array__")
         if not (is_arrow or isinstance(one, str | os.PathLike | Iterable)) or isinstance(one, bytes | Mapping):
-            raise UsageError(
-                "TT402", f"the input of source {name!r} is {show(one)}", fix="give a path, an address, a frame, or a list of rows"
-            )
+            fix = "give a path, an address, a frame, or a list of rows"
+            if hasattr(one, "collect"):
+                fix = "give what its collect() returns"
+            raise UsageError("TT402", f"the input of source {name!r} is {show(one)}", fix=fix)
 
 
 def _no_order(name: str, frame: Any) -> UsageError:

@@ -9,18 +9,18 @@ another frame as new rows. Before that, another frame is refused, because 23 row
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from tracetypes.compiler.connectors.iterables import fitted_table, zone_of_source
 from tracetypes.compiler.connectors.parquet import check_columns
 from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError, UsageError
-from tracetypes.formats import Parquet
-from tracetypes.records import show
 
 __all__ = ["DataFrameInput", "DataFrameSplits", "columns_of_frame"]
 
@@ -45,28 +45,28 @@ class DataFrameInput:
     :class:`RunError` ``TT203`` for columns that do not fit."""
 
     def __init__(self, leaf: FromSource, data: Any) -> None:
-        self.name = leaf.source.name
-        table = columns_of_frame(self.name, data)
-        zone = leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
-        check_columns(leaf.layout, table.schema, lambda _: zone, f"the frame of source {self.name!r}")
+        self.leaf, self.name = leaf, leaf.source.name
+        self.where = f"the frame of source {self.name!r}"
+        table = columns_of_frame(leaf, data, self.where)
+        check_columns(leaf.layout, table.schema, lambda _: zone_of_source(leaf), self.where)
         mine = table.select([name for name, _ in leaf.layout.columns if table.column_names.count(name) == 1])
         self.table = mine.cast(pa.schema([field.with_type(without_views(field.type)) for field in mine.schema]))
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the rows. It does not depend on how Arrow has them in pieces."""
-        table = self.table.unify_dictionaries()
-        taken = hashlib.sha256(f"{table.num_rows} {table.schema.remove_metadata()}".encode())
-        every = pa.array(np.arange(min(table.num_rows, HASHED)))
-        for start in range(0, table.num_rows, HASHED):
-            for column in table.slice(start, HASHED).columns:
-                array = column.combine_chunks()
-                if pa.types.is_dictionary(array.type):
-                    array = array.dictionary_decode()
+        """A hash of the rows as the source reads them. So it does not depend on the type that a column has, which is another one
+        in each package and in each of its versions, nor on how Arrow has the rows in pieces."""
+        names = [name for name, _ in self.leaf.layout.columns if name in self.table.column_names]
+        hashed = hashlib.sha256(f"{self.table.num_rows} {names}".encode())
+        every = pa.array(np.arange(min(self.table.num_rows, HASHED)))
+        for start in range(0, self.table.num_rows, HASHED):
+            rows = fitted_table(self.leaf, self.table.slice(start, HASHED), self.where)
+            for at, array in enumerate(rows.columns):
                 # a copy has nothing of what lies below a null or beside a slice
-                copy = array.take(every[: len(array)])
-                taken.update(pa.record_batch([copy], [""]).serialize())
-        return taken.hexdigest()[:32]
+                hashed.update(pa.record_batch([array.take(every[: len(array)])], [""]).serialize())
+                if (misfits := rows.misfits(at)) is not None:
+                    hashed.update(str([(row, misfits.shown(row)) for row in misfits.rows]).encode())
+        return hashed.hexdigest()[:32]
 
     def splits(self) -> DataFrameSplits:
         """The splits of the frame."""
@@ -129,23 +129,48 @@ class DataFrameSplits:
     def _another(self, since: Offset) -> RunError:
         return RunError(
             "TT218",
-            f"source {self.source!r}: the run has taken {since['row']:,} of the {since['rows']:,} rows of its frame, and is "
-            "given other rows",
+            f"source {self.source!r}: the run has taken {since['row']:,} of the {since['rows']:,} rows of its frame, and gets "
+            "other rows now",
             fix="give it the same rows, or start anew with another --checkpoint and output",
         )
 
 
-def columns_of_frame(source: str, data: Any) -> Any:
-    """A frame as a table. Raises :class:`UsageError` ``TT402``."""
+def columns_of_frame(leaf: FromSource, data: Any, where: str) -> Any:
+    """A frame as a table. Raises :class:`UsageError` ``TT402``, and :class:`RunError` ``TT203`` if a column is missing."""
+    is_pandas = _is_frame(data, "pandas")
+    if is_pandas or _is_frame(data, "polars"):
+        data = _columns_read(leaf, data, where)
     try:
         if isinstance(data, pa.Table):
             return data
+        if is_pandas:
+            return pa.Table.from_pandas(data, preserve_index=False)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
         return pa.Table.from_batches([pa.record_batch(data)])
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        kind = type(data)
+        why = "; ".join(map(str, error.args))
         raise UsageError(
             "TT402",
-            f"the input of source {source!r} is {show(data)}, which has no columns of Arrow: {error}",
-            fix="give a table or a DataFrame whose columns are the fields of the record",
+            f"the input of source {leaf.source.name!r} is a {kind.__module__.partition('.')[0]}.{kind.__name__}, which has no "
+            f"columns of Arrow: {why}",
+            fix="give a table or a DataFrame whose columns are the fields of the record, each with values of one type",
         ) from error
+
+
+def _columns_read(leaf: FromSource, frame: Any, where: str) -> Any:
+    """A DataFrame with those columns only that the source reads: others may have what Arrow has not."""
+    names, labels = [name for name, _ in leaf.layout.columns], list(frame.columns)
+    for level in frame.index.names if _is_frame(frame, "pandas") else ():
+        if level in names and level not in labels:
+            fix = "give what its reset_index() returns"
+            raise UsageError("TT402", f"{where} has {level!r} as its index, which is no column", fix=fix)
+    check_columns(leaf.layout, pa.schema([(str(label), pa.null()) for label in labels]), lambda _: None, where)
+    return frame[[name for name in names if name in labels]]
+
+
+def _is_frame(data: Any, package: str) -> bool:
+    """Whether it is a DataFrame of a package, which need not be installed."""
+    frame = getattr(sys.modules.get(package), "DataFrame", None)
+    return frame is not None and isinstance(data, frame)

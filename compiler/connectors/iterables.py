@@ -16,6 +16,7 @@ from tracetypes.compiler.connectors.line_streams import Lines
 from tracetypes.compiler.connectors.parquet import check_columns
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, line_of
 from tracetypes.compiler.connectors.source_rows import fitted_rows, taker
+from tracetypes.compiler.connectors.text import ParsedRows
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.source import TakenRow
@@ -25,7 +26,7 @@ from tracetypes.formats import Parquet
 from tracetypes.records import Schema, UnitValue
 from tracetypes.sources import reader
 
-__all__ = ["Columns", "columns_reader", "iterable_rows"]
+__all__ = ["Columns", "columns_reader", "fitted_table", "iterable_rows", "zone_of_source"]
 
 TOGETHER = 10_000
 """Rows of an iterable that are one part at most."""
@@ -131,19 +132,27 @@ def columns_reader(leaf: FromSource, verifier: Verifier | None) -> Callable[[Seq
     """Reads parts that are :class:`Columns`."""
     take = taker(leaf, reader(leaf.source).read, verifier)
     where = f"source {leaf.source.name!r}: a table of it"
-    zone = leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
 
-    conversion = Conversion(zone, leaf.layout.truncated)
+    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
+        for table in _together([part.body.table for part in parts]):
+            check_columns(leaf.layout, table.schema, lambda _: zone_of_source(leaf), where)
+            yield from take(fitted_table(leaf, table, where))
 
-    def column(table: Any, name: str, schema: Schema) -> Any:
+    return rows
+
+
+def zone_of_source(leaf: FromSource) -> str | None:
+    """The zone that a source declares for times without one."""
+    return leaf.source.format.zone if isinstance(leaf.source.format, Parquet) else None
+
+
+def fitted_table(leaf: FromSource, table: Any, where: str) -> ParsedRows:
+    """A table as columns of the layout of a source, which :func:`check_columns` has accepted."""
+
+    def column(name: str, schema: Schema) -> Any:
         if isinstance(schema, UnitValue) or name not in table.column_names:
             return pa.nulls(table.num_rows, arrow_type(schema))
         return in_one_piece(table.column(name))
 
-    def rows(parts: Sequence[Part]) -> Iterator[TakenRow | Chunk]:
-        for table in _together([part.body.table for part in parts]):
-            check_columns(leaf.layout, table.schema, lambda _: zone, where)
-            columns = [column(table, name, schema) for name, schema in leaf.layout.columns]
-            yield from take(fitted_rows(leaf.layout, columns, conversion, where))
-
-    return rows
+    columns = [column(name, schema) for name, schema in leaf.layout.columns]
+    return fitted_rows(leaf.layout, columns, Conversion(zone_of_source(leaf), leaf.layout.truncated), where)

@@ -143,7 +143,7 @@ def misfit(actual: Any, schema: Schema, zone: str | None) -> tuple[str, str] | N
     if not fits:
         return (
             f"{actual}, expected {name_of(schema)}",
-            "change the field's type, or write the file with the type of the field",
+            "change the field's type, or give the column the type of the field",
         )
     return next((problem for type, one in inner if (problem := misfit(type, one, zone))), None)
 

@@ -257,7 +257,7 @@ def check_types(leaf: FromSource, path: str, types: dict[str, DataType]) -> None
             raise RunError(
                 "TT203",
                 f"{path}: the column {name!r} is {types[name].simpleString()}, expected {name_of(schema)}",
-                fix="change the field's type, or write the file with the type of the field",
+                fix="change the field's type, or give the column the type of the field",
             )
 
 

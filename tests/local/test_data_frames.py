@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import tracetypes
 from tests.local.test_streams import COUNTS, Crash, clicks, counted
-from tracetypes import ROW_POSITION, Dataflow, O, RunError, Unit, UsageError, every
+from tracetypes import ROW_POSITION, Dataflow, O, RunError, U, Unit, UsageError, every
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.connectors import data_frames
 from tracetypes.compiler.connectors.data_frames import DataFrameInput, DataFrameSplits
@@ -68,6 +69,32 @@ def test_frames_that_do_not_fit() -> None:
         counted(pd.DataFrame({"page": ["a", "b"], "ts": [1, None]}))
     with pytest.raises(UsageError, match=r"(?s)TT402 the input of source 'clicks' is .* has no columns of Arrow"):
         counted(pa.chunked_array([[1, 2]]))
+
+
+def test_what_no_source_reads_is_not_looked_at() -> None:
+    """Columns that Arrow does not have, two of one name, and the index of pandas."""
+    frame = in_pandas()
+    frame.insert(0, "mixed", [1, "a", None, 1j, b""])
+    frame.insert(0, "twice", 1)
+    frame.insert(0, "twice", 2, allow_duplicates=True)
+    assert counted(frame)[0] == COUNTS
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    assert counted(in_polars().with_columns(polars.Series("wide", [2**100] * 5, dtype=polars.Int128)))[0] == COUNTS
+
+
+def test_frames_of_pandas_and_Polars_that_do_not_fit() -> None:
+    with pytest.raises(UsageError, match=r"TT402 the frame of source 'clicks' has 'page' as its index") as caught:
+        counted(in_pandas().set_index("page"))
+    assert "reset_index()" in caught.value.fix
+    with pytest.raises(RunError, match=r"TT203 the frame of source 'clicks' has 2 columns 'ts'"):
+        counted(pd.DataFrame([[1, 2, "a"]], columns=["ts", "ts", "page"]))
+    for wrong in (["a", 1], [1, 2**70]):
+        with pytest.raises(UsageError, match=r"TT402 the input of source 'clicks' is a pandas.DataFrame, which has no columns"):
+            counted(pd.DataFrame({"ts": pd.Series(wrong, dtype=object), "page": ["a", "b"]}))
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    with pytest.raises(UsageError, match=r"TT402 the input of source 'clicks' is <LazyFrame") as caught:
+        counted(polars.LazyFrame({"ts": [1], "page": ["a"]}))
+    assert "collect()" in caught.value.fix
 
 
 def test_an_empty_frame_ends_at_once() -> None:
@@ -139,15 +166,16 @@ def test_a_run_that_was_killed_goes_on_with_the_same_rows(tmp_path: Path, step: 
 
 
 def test_a_frame_that_was_taken_is_not_taken_again_and_another_one_is_new(tmp_path: Path) -> None:
-    def run(times: list[int], **options: Any) -> Any:
+    def run(times: list[int], kind: Any = None) -> Any:
         outputs = {"numbers": str(tmp_path / "out")}
-        frame = pa.table({"ts": times})
-        return tracetypes.run(numbered(), {"readings": frame}, outputs, backend="local", drain=False, **options)
+        frame = pa.table({"ts": pa.array(times, kind)})
+        return tracetypes.run(numbered(), {"readings": frame}, outputs, backend="local", drain=False)
 
     run(list(range(0, 50, 5)))
     before = read(tmp_path / "out")
     assert before == list(range(1, 9))  # the block of the last rows is open
-    assert run(list(range(0, 50, 5))).rows == 0
+    for kind in (None, pa.int16(), pa.uint64(), pa.decimal128(9)):
+        assert run(list(range(0, 50, 5)), kind).rows == 0
     assert read(tmp_path / "out") == before
     run(list(range(50, 80, 5)))
     assert read(tmp_path / "out") == list(range(1, 15))
@@ -188,6 +216,46 @@ def test_the_digest_depends_on_rows_alone() -> None:
     below = pa.Array.from_buffers(pa.int64(), 4, [whole["ts"].chunk(0).buffers()[0], numbers.buffers()[1]])
     assert below.null_count == 1
     assert digest(whole.set_column(1, "ts", below)) == digest(whole)
+
+
+@attrs.frozen
+class Mixed:
+    page: str
+    ts: int
+    part: float | None
+    at: dt.datetime
+
+
+def mixed() -> Dataflow:
+    flow = Dataflow("mixed")
+    flow.sink("all", flow.source("rows", U[Unit, Mixed], markers=every(seconds=10, time=lambda r: r.ts)))
+    return flow
+
+
+def test_the_digest_does_not_depend_on_the_package_or_its_types() -> None:
+    """Or the rows of a run would come twice when pandas has another type of texts or of times."""
+    rows: dict[str, Any] = {"page": ["a", "b", "a"], "ts": [1, 2, None], "part": [0.5, None, 2.0]}
+    rows["at"] = [dt.datetime(2024, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)]
+    table, frame = pa.table(rows), pd.DataFrame(rows).astype({"ts": "Int64"})
+    tables = [
+        frame,
+        frame.astype({"page": "category", "part": "float32", "at": "datetime64[ms, Europe/Berlin]"}),
+        frame.astype({"page": "string", "at": "datetime64[ns, UTC]"}),
+        table.cast(pa.schema([("page", pa.large_string()), ("ts", pa.int8()), ("part", pa.float32()), table.schema.field("at")])),
+        table.set_column(1, pa.field("ts", pa.int64(), metadata={"id": "7"}), table["ts"]),
+    ]
+    assert {digest(one, mixed()) for one in tables} == {digest(table, mixed())}
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    lazy = polars.DataFrame(rows)
+    assert {digest(one, mixed()) for one in (lazy, lazy.with_columns(page=polars.col("page").cast(polars.Categorical)))} == {
+        digest(table, mixed())
+    }
+
+
+def test_rows_that_do_not_fit_have_a_digest_of_their_own() -> None:
+    """They are rejects, and those that were read are these."""
+    tables = [pa.table({"page": ["a", "b"], "ts": pa.array([1, large], pa.uint64())}) for large in (None, 2**63, 2**63 + 1)]
+    assert len({digest(table) for table in tables}) == 3
 
 
 def test_other_rows_have_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
