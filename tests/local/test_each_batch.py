@@ -170,7 +170,7 @@ def sorted_readings() -> Dataflow:
     return flow
 
 
-READINGS = [Reading(ts, name) for ts, name in [(1, "c"), (4, "a"), (3, "d"), (9, "b"), (15, "x"), (12, "w"), (18, "v"), (21, "z")]]
+READINGS = list(map(Reading, [1, 4, 3, 9, 15, 12, 18, 21], "cadbxwvz"))
 IN_ORDER = [(10, 0, "a"), (10, 1, "b"), (10, 2, "c"), (10, 3, "d"), (20, 0, "v"), (20, 1, "w"), (20, 2, "x"), (30, 0, "z")]
 
 
@@ -178,9 +178,9 @@ IN_ORDER = [(10, 0, "a"), (10, 1, "b"), (10, 2, "c"), (10, 3, "d"), (20, 0, "v")
 def test_a_function_gets_the_position_of_each_row(tmp_path: Path, epochs: str) -> None:
     """In its block: so rows that an epoch has in any order can be put in theirs."""
     folder, tables = tmp_path / "in", list[pa.Table]()
-    for number in range(0, len(READINGS), 3 if epochs == "more" else 10):
-        rows = READINGS[number : number + (3 if epochs == "more" else 10)]
-        write(folder, number, *(json.dumps(attrs.asdict(row)).encode() + b"\n" for row in rows))
+    lines = [json.dumps(attrs.asdict(row)).encode() + b"\n" for row in READINGS]
+    for number in range(0, len(lines), 3 if epochs == "more" else 10):
+        write(folder, number, *lines[number : number + (3 if epochs == "more" else 10)])
     outputs = {"sorted": each_batch(lambda rows, _: tables.append(rows))}
     options: Any = {"checkpoint": tmp_path / "checkpoint", "files_per_step": 1}
     tracetypes.run(sorted_readings(), {"readings": str(folder)}, outputs, backend="local", **options)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.local.test_each_batch import IN_ORDER, READINGS, sorted_readings, write
 from tests.local.test_postgres import COUNTS, Base, run
-from tests.local.test_streams import clicks, line
+from tests.local.test_streams import line
 from tests.stdlib.postgres import Server
 from tracetypes import RunError
 from tracetypes.compiler.connectors.postgres_sink import PostgresSink
