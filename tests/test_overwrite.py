@@ -175,3 +175,42 @@ def test_a_damaged_checkpoint_is_overwritten(home: Path) -> None:
     assert main(RUN) == 1
     assert main([*RUN, "--overwrite=yes"]) == 0
     assert len(rows_in("pages")) == 4
+
+
+@pytest.mark.parametrize("stops", [1, 3, 6, 9])
+def test_a_removal_that_was_stopped_is_made_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stops: int
+) -> None:
+    """No run goes on with what is left: its outputs have lost rows that the checkpoint still counts."""
+    assert main(RUN) == 0
+    real, calls = Path.unlink, list[Path]()
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        calls.append(path)
+        if len(calls) == stops:
+            raise KeyboardInterrupt
+        real(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        earlier = earlier_run(home / "out/_checkpoint", [home / "out", home / "pages"], [home / "out/_late"])
+        with pytest.raises(KeyboardInterrupt):
+            earlier.remove()
+    capsys.readouterr()
+    assert main([*RUN, "--no-drain"]) == 1
+    said = capsys.readouterr().err
+    assert "TT220" in said
+    assert "is half removed" in said
+    assert "run it again with --overwrite" in said
+    write("two", 4)
+    assert main([*RUN, "--overwrite=yes"]) == 0
+    assert {row["key"] for row in rows_in("pages")} == {"two"}
+
+
+def test_files_that_are_compressed_are_removed(home: Path) -> None:
+    run = [one.replace("pages=pages", "pages=pages/out.jsonl.gz") for one in RUN]
+    assert main(run) == 0
+    before = sorted(Path("pages").rglob("*part-*"))
+    assert any(name.name.endswith(".gz") for name in before)
+    assert main([*run, "--overwrite=yes"]) == 0
+    assert not {one for one in before if one.exists()}

@@ -18,7 +18,9 @@ from typing import Final
 import attrs
 
 from tracetypes.compiler.store.output_interface import HIDDEN, with_folders
+from tracetypes.compiler.store.version import begin_removal
 from tracetypes.errors import RunError, counted
+from tracetypes.formats import TEXT_ENDINGS
 
 __all__ = ["EarlierRun", "earlier_run"]
 
@@ -32,6 +34,8 @@ _FOLDERS: Final = frozenset({"called", "channels", "clock", "commits", "control"
 _NUMBERED: Final = re.compile(r"[\w.-]*\d[\w.-]*|epochs\.db[\w.-]*|\.\S+\.crc|_?metadata|schema|states?|[0-9a-f]{8}\.json")
 """Names of files in the folders of a checkpoint: of epochs, of parts of them, and what Spark writes."""
 _RUN: Final = re.compile(r'"run": ?"([0-9a-f]{8})"')
+_PART: Final = re.compile(rf"part-([0-9a-f]{{8}})-\d{{8,}}-\d{{4,}}\.\w+(\.({'|'.join(TEXT_ENDINGS.values())}))?")
+"""Names of files of rows, with the name of their run; the last ending is that of a compressed file."""
 
 
 @attrs.frozen
@@ -71,6 +75,8 @@ class EarlierRun:
             what = f"{_short(self.strangers[0])} lies among the records of the checkpoint, and no run wrote it"
             raise RunError("TT209", what, fix="move it away, or give another --checkpoint and output")
         try:
+            if self.records:
+                begin_removal(self.checkpoint)
             for file in self.rows:
                 file.unlink(missing_ok=True)
             for folder in sorted({file.parent for file in self.rows}, key=lambda path: len(path.parts), reverse=True):
@@ -156,7 +162,7 @@ def _parts(place: Path, runs: Sequence[str]) -> tuple[list[Path], int]:
     mine: list[Path] = []
     rest = 0
     for name in sorted(os.listdir(place)) if place.is_dir() else ():
-        match = re.fullmatch(r"part-([0-9a-f]{8})-\d{8,}-\d{4,}\.\w+", name)
+        match = _PART.fullmatch(name)
         if match is not None and match[1] in runs:
             mine.append(place / name)
         elif match is not None:

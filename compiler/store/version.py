@@ -2,7 +2,8 @@
 
 ::
 
-    CHECKPOINT/format.json     {"format": 1, "tracetypes": "0.1.0"}: the format, and which version of ours wrote it
+    CHECKPOINT/format.json     {"format": 1, "tracetypes": "0.1.0"}: the format, and which version of ours wrote it;
+                               with "removal": true, ``--overwrite`` removes the checkpoint
 
 It is the first file of a checkpoint, and is read before anything else. A checkpoint of another format is refused. To
 migrate a format, add the migration to :func:`look`.
@@ -17,7 +18,7 @@ from tracetypes.compiler.store.small_files import write_json
 from tracetypes.errors import RunError
 from tracetypes.version import VERSION
 
-__all__ = ["FORMAT", "look", "stamp"]
+__all__ = ["FORMAT", "begin_removal", "look", "stamp"]
 
 FORMAT = 10
 """Raise it when anything that a checkpoint holds changes its layout or its meaning: pickled states, ``graph.json``,
@@ -42,6 +43,12 @@ def look(path: Path) -> None:
         return  # whoever makes the checkpoint says that it cannot be written
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _other(path, f"a {_FILE} that cannot be read ({error})", "something else") from error
+    if about.get("removal"):
+        raise RunError(
+            "TT220",
+            f"the checkpoint {path} is half removed: a run with --overwrite was stopped while it removed the earlier run",
+            fix="run it again with --overwrite",
+        )
     if number != FORMAT:
         raise _other(path, f"format {number}", writer)
 
@@ -50,6 +57,11 @@ def stamp(path: Path) -> None:
     """Write the format into a checkpoint that is new."""
     if not (path / _FILE).exists():
         write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION})
+
+
+def begin_removal(path: Path) -> None:
+    """Write into a checkpoint that it is about to be removed, so that no run goes on with what is left of it."""
+    write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION, "removal": True})
 
 
 def _other(path: Path, what: str, writer: str) -> RunError:
