@@ -5,15 +5,19 @@ import stdlib as ts``), or the names that you need.
 """
 
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
+from tracetypes.stdlib.bits import bit_and, bit_or, bit_xor
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
+from tracetypes.stdlib.distinct_values import Counted, collect_set, histogram, mode, top_distinct
 from tracetypes.stdlib.duplicates import deduplicate
 from tracetypes.stdlib.equi_joins import equi_join
+from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, median
 from tracetypes.stdlib.extremes import max, min
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
 from tracetypes.stdlib.joins import AsOf, Joined, asof_join
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
+from tracetypes.stdlib.moments import Line, correlation, covariance, regression, stddev
 from tracetypes.stdlib.ordered import diff, ewm_mean, interpolate, pairwise, scan
 from tracetypes.stdlib.panes import Invertible
 from tracetypes.stdlib.per_block import aggregate, running
@@ -33,9 +37,11 @@ __all__ = [
     "Aggregate",
     "AsOf",
     "Cluster",
+    "Counted",
     "Invertible",
     "Joined",
     "Lagged",
+    "Line",
     "Postgres",
     "Predicted",
     "Ranked",
@@ -46,23 +52,32 @@ __all__ = [
     "aggregate",
     "approx_count_distinct",
     "asof_join",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
     "both",
     "cluster",
     "collect",
+    "collect_set",
+    "correlation",
     "count",
     "count_distinct",
     "count_window",
+    "covariance",
     "deduplicate",
     "diff",
     "enrich",
     "equi_join",
     "evaluate",
     "ewm_mean",
+    "exact_quantile",
+    "exact_quantiles",
     "explode",
     "fast_sum",
     "filter",
     "first",
     "flat_map",
+    "histogram",
     "interpolate",
     "interval_join",
     "key_by",
@@ -75,21 +90,26 @@ __all__ = [
     "map_values",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
     "pairwise",
     "predict",
     "preview",
     "quantile",
     "quantiles",
+    "regression",
     "running",
     "scan",
     "session",
     "sliding",
+    "stddev",
     "struct",
     "sum",
     "table_join",
     "time_window",
     "top",
+    "top_distinct",
     "train_regression_tree",
     "tree_of",
     "tumbling",

@@ -18,7 +18,7 @@ from tracetypes.records import show
 from tracetypes.schemas import show_type
 from tracetypes.stdlib.lambda_types import missing_field, type_of_lambda
 
-__all__ = ["element_of", "function_or_none", "pair_of", "returned", "same_values"]
+__all__ = ["element_of", "function_or_none", "needed_function", "pair_of", "returned", "same_values"]
 
 
 def function_or_none(caller: str, of: Any) -> Any:
@@ -28,6 +28,17 @@ def function_or_none(caller: str, of: Any) -> Any:
             "TT121", f"{caller} was given {show(of)}, which is no function", fix="pass a function of a value"
         )
     return of
+
+
+def needed_function(caller: str, name: str, function: Any) -> Any:
+    """``function`` itself. Raises :class:`UsageError` ``TT121`` if it is no function."""
+    if not callable(function):
+        raise UsageError(
+            "TT121",
+            f"{caller} was given {name}={show(function)}, which is no function",
+            fix=f"pass a function of a value: {name}=lambda value: ...",
+        )
+    return function
 
 
 def returned(function: object, to: object, caller: str, *, arguments: Sequence[Any] | None = None) -> Any:

@@ -20,7 +20,7 @@ from tracetypes.stdlib.sums import Real
 from tracetypes.stdlib.where import restrict, restrict_if_any
 from tracetypes.summaries import Distinct, Registers, Summary, ValuesOfRanks
 
-__all__ = ["approx_count_distinct", "count_distinct", "quantile", "quantiles"]
+__all__ = ["approx_count_distinct", "count_distinct", "fraction", "quantile", "quantiles"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -364,7 +364,7 @@ def quantile(q: float, of: Any = None, *, accuracy: float = 0.01, where: Any = N
     2.002
     """
     _accuracy("quantile", accuracy)
-    aggregate: Any = Quantile(function_or_none("quantile", of), accuracy, _fraction("quantile", q))
+    aggregate: Any = Quantile(function_or_none("quantile", of), accuracy, fraction("quantile", q))
     return restrict_if_any("quantile", aggregate, where)
 
 
@@ -389,7 +389,7 @@ def quantiles(qs: Iterable[float], of: Any = None, *, accuracy: float = 0.01, wh
     [1.001, 100.032]
     """
     _accuracy("quantiles", accuracy)
-    fractions = tuple(_fraction("quantiles", q) for q in qs)
+    fractions = tuple(fraction("quantiles", q) for q in qs)
     return restrict_if_any("quantiles", Quantiles(function_or_none("quantiles", of), accuracy, fractions), where)
 
 
@@ -398,7 +398,8 @@ def _accuracy(caller: str, accuracy: object) -> None:
         raise UsageError("TT121", f"{caller} was given accuracy={show(accuracy)}", fix="pass 0.0001 to 0.5")
 
 
-def _fraction(caller: str, q: object) -> float:
+def fraction(caller: str, q: object) -> float:
+    """``q`` as a float from 0 to 1. Raises :class:`UsageError` ``TT121``."""
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 <= q <= 1:
         raise UsageError("TT121", f"{caller} was given q={show(q)}", fix="pass a number from 0 to 1, such as 0.99")
     return float(q)

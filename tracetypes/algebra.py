@@ -57,6 +57,14 @@ class ExactSum:
             return cls(infinities=(sum(one.infinities), 0), nans=one.nans)
         return cls(one.numerator * one.numerator, 2 * one.shift)
 
+    @classmethod
+    def of_product(cls, a: float, b: float) -> ExactSum:
+        """The sum of one product of two floats, without rounding. An infinity or NaN as IEEE 754 multiplication has it."""
+        one, other = cls.of(a), cls.of(b)
+        if one.nans or other.nans or any(one.infinities) or any(other.infinities):
+            return cls.of(a * b)
+        return cls() + cls(one.numerator * other.numerator, one.shift + other.shift)
+
     def __add__(self, other: ExactSum) -> ExactSum:
         shift = max(self.shift, other.shift)
         total = (self.numerator << (shift - self.shift)) + (other.numerator << (shift - other.shift))
@@ -81,16 +89,61 @@ class ExactSum:
         """The float nearest to the variance of ``count`` numbers: their squared distances from the mean, divided by ``parts``.
         This is the sum of their squares (:meth:`of_square`), ``ones`` that of themselves. NaN if one of them is not finite,
         and for ``parts`` below 1."""
-        if parts < 1 or count < 1 or self.nans or any(self.infinities):
+        return self.covariance(ones, ones, count, parts)
+
+    def deviation(self, ones: ExactSum, count: int, parts: int) -> float:
+        """The float nearest to the square root of the :meth:`variance`, which is not rounded before."""
+        if parts < 1 or count < 1 or not _finite(self, ones):
             return math.nan
-        # (n * sum(x^2) - sum(x)^2) / (n * parts) cancels in floating point, but these are whole numbers.
-        shift = max(self.shift, 2 * ones.shift)
-        spread = count * (self.numerator << (shift - self.shift))
-        spread -= ones.numerator * ones.numerator << (shift - 2 * ones.shift)
-        try:
-            return spread / (count * parts << shift)
-        except OverflowError:
-            return math.inf
+        spread, shift = self._spread(ones, ones, count)
+        return _root(spread, count * parts << shift)
+
+    def covariance(self, xs: ExactSum, ys: ExactSum, count: int, parts: int) -> float:
+        """The float nearest to the covariance of ``count`` pairs: the sum of the products of their distances from both means,
+        divided by ``parts``. This is the sum of the products of the pairs (:meth:`of_product`), ``xs`` and ``ys`` are
+        those of their numbers. NaN if a number is not finite, and for ``parts`` below 1."""
+        if parts < 1 or count < 1 or not _finite(self, xs, ys):
+            return math.nan
+        spread, shift = self._spread(xs, ys, count)
+        return _quotient(spread, count * parts << shift)
+
+    def correlation(self, xs: ExactSum, ys: ExactSum, x_squares: ExactSum, y_squares: ExactSum, count: int) -> float:
+        """The float nearest to Pearson's correlation of ``count`` pairs, as :meth:`covariance`. NaN if a number is not finite,
+        and where all ``x`` or all ``y`` are equal."""
+        if not _finite(self, xs, ys, x_squares, y_squares):
+            return math.nan
+        both, both_shift = self._spread(xs, ys, count)
+        x, x_shift = x_squares._spread(xs, xs, count)
+        y, y_shift = y_squares._spread(ys, ys, count)
+        if not x or not y:
+            return math.nan
+        root = _root(both * both << (x_shift + y_shift), x * y << 2 * both_shift)
+        return root if both >= 0 else -root
+
+    def slope(self, xs: ExactSum, ys: ExactSum, x_squares: ExactSum, count: int) -> float:
+        """The float nearest to the slope of the line with the least sum of squared distances from ``count`` pairs in ``y``. NaN
+        if a number is not finite, and where all ``x`` are equal."""
+        if not _finite(self, xs, ys, x_squares):
+            return math.nan
+        both, both_shift = self._spread(xs, ys, count)
+        x, x_shift = x_squares._spread(xs, xs, count)
+        return _quotient(both << x_shift, x << both_shift) if x else math.nan
+
+    def intercept(self, xs: ExactSum, ys: ExactSum, x_squares: ExactSum, count: int) -> float:
+        """The float nearest to ``y`` of the line of :meth:`slope` where ``x`` is 0."""
+        if not _finite(self, xs, ys, x_squares):
+            return math.nan
+        x, x_shift = x_squares._spread(xs, xs, count)
+        level, shift = _less(
+            (ys.numerator * x_squares.numerator, ys.shift + x_squares.shift),
+            (xs.numerator * self.numerator, xs.shift + self.shift),
+        )
+        return _quotient(level << x_shift, x << shift) if x else math.nan
+
+    def _spread(self, xs: ExactSum, ys: ExactSum, count: int) -> tuple[int, int]:
+        """``count * sum(x * y) - sum(x) * sum(y)`` as a numerator and a shift. That cancels in floating point, but these are
+        whole numbers."""
+        return _less((count * self.numerator, self.shift), (xs.numerator * ys.numerator, xs.shift + ys.shift))
 
     def value(self) -> float:
         """The nearest float (ties to even). Infinity beyond the largest float; NaN under the same conditions as IEEE
@@ -104,6 +157,39 @@ class ExactSum:
             return self.numerator / (1 << self.shift)
         except OverflowError:
             return math.inf if self.numerator > 0 else -math.inf
+
+
+def _finite(*sums: ExactSum) -> bool:
+    return not any(one.nans or any(one.infinities) for one in sums)
+
+
+def _less(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """``a - b`` of two fractions, each a numerator over two to the power of a shift."""
+    shift = max(a[1], b[1])
+    return (a[0] << (shift - a[1])) - (b[0] << (shift - b[1])), shift
+
+
+def _quotient(numerator: int, denominator: int) -> float:
+    """The nearest float; infinity beyond the largest one."""
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
+
+
+def _root(numerator: int, denominator: int) -> float:
+    """The float nearest to the square root of a quotient that is not negative."""
+    # The root is scaled to 55 bits or more. Its last bit says whether something was cut off, so that the division rounds once.
+    half = (numerator.bit_length() - denominator.bit_length() - 109) // 2
+    if half >= 0:
+        return _quotient(_root_to_odd(numerator, denominator << 2 * half) << half, 1)
+    return _quotient(_root_to_odd(numerator << -2 * half, denominator), 1 << -half)
+
+
+def _root_to_odd(numerator: int, denominator: int) -> int:
+    """The square root of a quotient, rounded down; where it is not exact, the odd one of the two around it."""
+    root = math.isqrt(numerator // denominator)
+    return root | (root * root * denominator != numerator)
 
 
 def smaller(a: C, b: C) -> C:

@@ -13,6 +13,7 @@ from tracetypes.sort_keys import Orderable
 __all__ = [
     "Clustering",
     "Distinct",
+    "ExactRanks",
     "Listing",
     "OfAggregate",
     "OfBag",
@@ -39,11 +40,14 @@ class _OfBag(Generic[V]):
 @attrs.frozen(eq=False, kw_only=True)
 class Listing(_OfBag[V]):
     """The list of ``of(value)``, or of all values, in the order of ``by(value)``, where that is equal in the canonical order of
-    what is listed. ``to``: the type of ``of(value)``."""
+    what is listed. ``to``: the type of ``of(value)``. ``distinct``: of what is equal as keys only the last in that
+    order. ``largest``: only so many, the last ones, the last one first."""
 
     of: Callable[[V], Any] | None
     to: Any
-    by: Callable[[V], Orderable] | None
+    by: Callable[[V], Orderable] | None = None
+    distinct: bool = False
+    largest: int | None = None
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -88,6 +92,17 @@ class ValuesOfRanks(_OfBag[V]):
 
 
 @attrs.frozen(eq=False, kw_only=True)
+class ExactRanks(_OfBag[V]):
+    """Of the numbers ``of(value)``, or of all values, those of rank ``q * (n - 1)``, as the list of one for each ``q``, or where
+    it is ``alone`` the only one; NaN if a number is NaN. Between two ranks, ``part`` behind the first one, it is
+    ``a * (1 - part) + b * part`` of their numbers."""
+
+    of: Callable[[V], Any] | None
+    qs: tuple[float, ...]
+    alone: bool
+
+
+@attrs.frozen(eq=False, kw_only=True)
 class OfAggregate(_OfBag[V]):
     """The result of an aggregate, an object with ``lift``, ``identity``, ``combine`` and ``result``, which has no summary of its
     own. ``choice``: the one value that it needs, or None."""
@@ -111,7 +126,16 @@ class Clustering(_OfBag[V]):
     to: type[Any]
 
 
-OfBag: TypeAlias = Listing[V] | Ranking[V] | Distinct[V] | Registers[V] | ValuesOfRanks[V] | Clustering[V] | OfAggregate[V]
+OfBag: TypeAlias = (
+    Listing[V]
+    | Ranking[V]
+    | Distinct[V]
+    | Registers[V]
+    | ValuesOfRanks[V]
+    | ExactRanks[V]
+    | Clustering[V]
+    | OfAggregate[V]
+)
 
 
 @attrs.frozen(eq=False)

@@ -9,6 +9,7 @@ component of both aggregates, it is recognised by itself:
   conditions can distinguish: ``a`` smaller than, equal to or larger than ``b``; one or both missing; one or both NaN.
   There are few cases, and all are tried. So ``min(a, b)``, a conditional expression and a chain of ``if`` are
   recognised alike, and nothing else is;
+* ``a & b``, ``a | b``, ``a ^ b`` of integers are taken bit by bit;
 * ``a and b``, ``a or b`` of booleans are the smallest and the largest, like ``least`` and ``greatest`` of
   ``tracetypes.algebra``.
 
@@ -46,7 +47,7 @@ __all__ = [
     "united",
 ]
 
-Reduction: TypeAlias = Literal["sum", "min", "max"]
+Reduction: TypeAlias = Literal["sum", "min", "max", "and", "or", "xor"]
 
 
 @attrs.frozen
@@ -251,6 +252,8 @@ _EXTREMES: Final[Mapping[Operation, Reduction]] = {
     basic.GREATEST: "max",
 }
 
+_BITS: Final[Mapping[Operation, Reduction]] = {basic.BIT_AND: "and", basic.BIT_OR: "or", basic.BIT_XOR: "xor"}
+
 
 def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
     if isinstance(tree, Leaf) and isinstance(tree.result, Call):
@@ -260,6 +263,8 @@ def _reduction(tree: Tree, a: Input, b: Input) -> Reduction | None:
             return "sum"
         if both and call.op in _EXTREMES:
             return _EXTREMES[call.op]
+        if both and call.op in _BITS and isinstance(a.kind, Integer):
+            return _BITS[call.op]
     if isinstance(a.kind, Optional):
         bare: Any = a.kind.item
     else:

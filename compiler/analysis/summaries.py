@@ -29,6 +29,7 @@ from tracetypes.schemas import schema_of
 from tracetypes.summaries import (
     Clustering,
     Distinct,
+    ExactRanks,
     Listing,
     OfAggregate,
     OfBag,
@@ -47,6 +48,7 @@ __all__ = [
     "TracedPart",
     "TracedResults",
     "closing_in",
+    "keeps_all",
     "leaves_some",
     "need_zero",
     "results_in",
@@ -85,7 +87,14 @@ def leaves_some(part: ClosingPart) -> bool:
     """Whether a part may have the same result without some of the items."""
     if not isinstance(part, TracedPart):
         return True
-    return part.monoid is None and not isinstance(part.part, Listing | ValuesOfRanks | Clustering)
+    return part.monoid is None and not isinstance(part.part, ValuesOfRanks) and not keeps_all(part)
+
+
+def keeps_all(part: ClosingPart) -> bool:
+    """Whether the aggregate of the definition keeps all values, too."""
+    if not isinstance(part, TracedPart):
+        return False
+    return isinstance(part.part, ExactRanks | Clustering) or (isinstance(part.part, Listing) and not part.part.distinct)
 
 
 @attrs.frozen(eq=False)
@@ -238,6 +247,8 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
             of = None if part.of is None else returned(part.of, value)
             if of is not None and not _fits(_shape(of), item):
                 raise Untraceable("gives values of another type than those that are listed")
+            if part.distinct and not (has_codes(item) if of is None else _has_codes(_shape(of))):
+                raise Untraceable("lists values that columns cannot tell apart")
             by = None if part.by is None else place_of(part.by, value)
             return TracedPart(part, ListOf(item, False), where, of, by)
         case Distinct() | Registers():
@@ -245,7 +256,7 @@ def _traced(part: OfBag[Any], value: Schema) -> TracedPart:
             if not (has_codes(value) if of is None else _has_codes(_shape(of))):
                 raise Untraceable("counts values that columns cannot tell apart")
             return TracedPart(part, Integer(), where, of)
-        case ValuesOfRanks():
+        case ValuesOfRanks() | ExactRanks():
             of = None if part.of is None else returned(part.of, value)
             if not isinstance(value if of is None else getattr(_shape(of), "kind", None), Integer | Float):
                 raise Untraceable("measures something else than numbers")

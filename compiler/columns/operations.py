@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tracetypes.compiler.columns import exact_operations
 from tracetypes.compiler.columns.arithmetic import (
     Act,
     Made,
@@ -32,9 +33,8 @@ from tracetypes.compiler.columns.arithmetic import (
     truediv,
 )
 from tracetypes.compiler.columns.arrow import array, arrow_type
-from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask, exacts_of
+from tracetypes.compiler.columns.column import ZERO, Column, bare_kind, either_mask
 from tracetypes.compiler.columns.conversion import column_from_arrow, python_values
-from tracetypes.compiler.columns.exact_sums import ExactSums
 from tracetypes.compiler.columns.match_groups import group_of_matches
 from tracetypes.compiler.columns.regular_expressions import pattern_of_arrow
 from tracetypes.compiler.tracing.expr import Call, Exact, Kind
@@ -171,55 +171,6 @@ def _day(days: Any) -> Any:
 
 def _weekday(days: Any) -> Any:
     return (days + 3) % 7
-
-
-def _exact_add(call: Call, args: list[Any], count: int) -> Made:
-    kind = Exact()
-    sums = [exacts_of(Column(kind, arg), 1) for arg in args]
-    total = sums[0] + sums[1]
-    return (total if len(total) == count else total.take(np.zeros(count, np.int64))), None
-
-
-def _exact_value(call: Call, args: list[Any], count: int) -> Made:
-    (values,) = args
-    if isinstance(values, ExactSums):
-        return values.rounded(), None
-    return np.where(np.isnan(values), np.nan, values + 0.0), None
-
-
-def _exact_over(call: Call, args: list[Any], count: int) -> Made:
-    values, counts = args
-    sums = exacts_of(Column(Exact(), values), 1)
-    sums = sums if len(sums) == count else sums.take(np.zeros(count, np.int64))
-    counts = np.broadcast_to(np.asarray(counts, np.int64), (count,))
-    undefined = counts < 1
-    results = sums.over(np.where(undefined, 1, counts))
-    return results, undefined if undefined.any() else None
-
-
-_SPLIT: Final = float((1 << 27) + 1)
-"""Times this, a float of 53 bits falls into two halves of 26 bits (Dekker, Numerische Mathematik 18, 1971)."""
-
-
-def _exact_square(call: Call, args: list[Any], count: int) -> Made:
-    values = np.broadcast_to(np.asarray(args[0], np.float64), (count,))
-    finite, sizes = np.isfinite(values), np.abs(values)
-    undefined = finite & (values != 0) & ((sizes < basic.SMALLEST_SQUARED) | (sizes > basic.LARGEST_SQUARED))
-    inside = np.where(finite & ~undefined, values, 0.0)
-    high = _SPLIT * inside
-    high -= high - inside
-    low, squares = inside - high, inside * inside
-    rest = ((high * high - squares) + 2.0 * high * low) + low * low
-    sums = ExactSums.of(np.where(finite, squares, sizes)) + ExactSums.of(rest)
-    return sums, undefined if undefined.any() else None
-
-
-def _exact_variance(call: Call, args: list[Any], count: int) -> Made:
-    squares, ones = (exacts_of(Column(Exact(), arg), 1) for arg in args[:2])
-    numbers = [np.broadcast_to(np.asarray(arg, np.int64), (count,)).tolist() for arg in args[2:]]
-    columns = [[*one.sums()] * (1 if len(one) == count else count) for one in (squares, ones)]
-    rows = zip(*columns, *numbers, strict=True)
-    return np.array([square.variance(*rest) for square, *rest in rows], np.float64), None
 
 
 MOST_KNOWN: Final = 50_000
@@ -377,7 +328,7 @@ ACTS: Final[Mapping[Operation, ByKind]] = {
     functions.SQRT: {Float: _sqrt},
     functions.FLOOR: {Float: lambda call, args, count: integral(np.floor(args[0]))},
     functions.CEIL: {Float: lambda call, args, count: integral(np.ceil(args[0]))},
-    basic.ADD: {Integer: add, Float: plain(operator.add), Exact: _exact_add},
+    basic.ADD: {Integer: add, Float: plain(operator.add), Exact: exact_operations.exact_add},
     basic.SUB: {Integer: sub, Float: plain(operator.sub)},
     basic.MUL: {Integer: mul, Float: plain(operator.mul)},
     basic.NEG: {Integer: negative, Float: plain(operator.neg)},
@@ -429,10 +380,11 @@ ACTS: Final[Mapping[Operation, ByKind]] = {
     basic.MICROSECOND: _clock(1, 1_000_000),
     basic.DATE_OF: {Timestamp: plain(lambda micros: micros // _DAY)},
     basic.EXACT_OF: {Float: plain(lambda a: a)},
-    basic.EXACT_SQUARE: {Float: _exact_square},
-    basic.EXACT_VALUE: {Exact: _exact_value},
-    basic.EXACT_VARIANCE: {Exact: _exact_variance},
-    basic.EXACT_OVER: {Exact: _exact_over},
+    basic.EXACT_SQUARE: {Float: exact_operations.exact_square},
+    basic.EXACT_VALUE: {Exact: exact_operations.exact_value},
+    basic.EXACT_PRODUCT: {Float: exact_operations.exact_product},
+    **{op: {Exact: exact_operations.exact_statistic} for op in basic.EXACT_STATISTICS.values()},
+    basic.EXACT_OVER: {Exact: exact_operations.exact_over},
 }
 """The operations on columns, by the kind of the first argument; None: of any kind. The operations that look at more than the
 values of their arguments are methods of ``Rows`` (:mod:`.expressions`)."""

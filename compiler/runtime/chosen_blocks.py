@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tracetypes.compiler.analysis.summaries import Closing, TracedPart
+from tracetypes.compiler.analysis.summaries import Closing, keeps_all
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take
 from tracetypes.compiler.columns.conversion import from_arrow
 from tracetypes.compiler.columns.evaluation import Emissions, run
@@ -29,7 +29,6 @@ from tracetypes.compiler.runtime.summaries import bucket_count, elements_of, nee
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.markers import Marker
 from tracetypes.records import INT_MAX, Integer
-from tracetypes.summaries import Clustering, Listing
 from tracetypes.trace import StreamType
 
 __all__ = ["ChosenBlocks", "SeenClosing", "WholeBlocks"]
@@ -53,7 +52,7 @@ class WholeBlocks:
     @property
     def grows(self) -> bool:
         """Whether it keeps all items in any case."""
-        return any(isinstance(part, TracedPart) and isinstance(part.part, Listing | Clustering) for part in self.closing.parts)
+        return any(map(keeps_all, self.closing.parts))
 
     def flows(self, flow: KeyedFlow, ends: Any) -> Flows:
         """What is emitted of the items of some blocks. ``ends``: of the block of each item (int64). Raises :class:`Undefined`."""

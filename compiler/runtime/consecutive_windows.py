@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tracetypes.compiler.analysis.consecutive_windows import TracedConsecutive, TracedGap
+from tracetypes.compiler.analysis.summaries import keeps_all
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import (
     Column,
@@ -41,7 +42,6 @@ from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.consecutive_windows import HeldItems
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import INT_MIN, Integer
-from tracetypes.summaries import Listing
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["ConsecutiveKernel"]
@@ -241,7 +241,7 @@ class ConsecutiveKernel(KernelOfKeys):
         """The items (int64) of open sessions that are needed. Raises :class:`Undefined` where aggregates are less than half as
         large. Counted windows need all, as their number counts."""
         parts, whole = self.windows.results.parts, np.arange(len(codes))
-        if self.gap is None or any(isinstance(part.part, Listing) for part in parts):
+        if self.gap is None or any(map(keeps_all, parts)):
             return whole
         flow, ends = KeyedFlow.of(take_coded(keys, codes), values, len(codes)), np.zeros(len(codes), np.int64)
         rows = needed_rows(parts, flow, ends, fewest=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetypes.compiler.analysis.joins import value_in
 from tracetypes.compiler.analysis.own_windows import TracedHeldWindows, TracedPairs
-from tracetypes.compiler.analysis.summaries import TracedResults
+from tracetypes.compiler.analysis.summaries import TracedResults, keeps_all
 from tracetypes.compiler.columns.arrow import array
 from tracetypes.compiler.columns.column import Column, Columns, Struct, inputs_of, take, take_coded, taken_later
 from tracetypes.compiler.columns.concatenation import concat
@@ -35,7 +35,6 @@ from tracetypes.compiler.runtime.summaries import bucket_count, needed_rows, res
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.marker_runs import MarkerRuns
 from tracetypes.records import INT_MIN, Integer, OneOf
-from tracetypes.summaries import Listing
 from tracetypes.templates import OpKeyedOrdered
 
 __all__ = ["HeldWindows"]
@@ -213,7 +212,7 @@ class HeldWindows(WindowKernel):
         """The items (int64) of open windows that are needed. Raises :class:`Undefined` where aggregates are less than half as
         large."""
         content, whole = self.windows.content, np.arange(len(codes))
-        if not isinstance(content, TracedResults) or any(isinstance(part.part, Listing) for part in content.parts):
+        if not isinstance(content, TracedResults) or any(map(keeps_all, content.parts)):
             return whole
         flow = KeyedFlow.of(take_coded(keys, codes), values, len(codes))
         rows = needed_rows(content.parts, flow, numbers, fewest=True)

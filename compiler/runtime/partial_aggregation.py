@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import attrs
 import numpy as np
@@ -115,6 +115,8 @@ def _zero(kind: Kind) -> Any:
     return False if isinstance(kind, Boolean) else 0.0 if isinstance(kind, Float) else 0
 
 
+_BITS: Final[dict[str, Any]] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
 SeenSums: TypeAlias = Callable[[Monoid, Flow, Numbers, Columns, Sequence[Column], Groups, Sequence[Column]], None]
 """Sees items, their blocks and keys, the parts of what each was lifted to, which were combined, and the parts of that."""
 
@@ -138,6 +140,11 @@ def reduce_part(part: Part, column: Column, groups: Groups) -> Column:
         return Column(bare, exact_group_sums(values, groups.of_row, number))
     if part.reduction == "sum":
         return Column(bare, _sums(bare, values, column.scalar, groups))
+    if part.reduction in _BITS:
+        ufunc = _BITS[part.reduction]
+        bits = np.full(number, -1 if part.reduction == "and" else 0, np.int64)
+        ufunc.at(bits, groups.of_row, values)
+        return Column(bare, bits)
     if column.scalar and column.valid is None:
         return Column(bare, np.full(number, values, dtype_of(bare)))
     return _extreme(part, column, groups)

@@ -31,7 +31,17 @@ from tracetypes.compiler.runtime.flows import KeyedFlow
 from tracetypes.compiler.runtime.partial_aggregation import part_of, reduced_in_order, structured
 from tracetypes.compiler.tracing.expr import Undefined
 from tracetypes.records import Float, Integer
-from tracetypes.summaries import Clustering, Distinct, Listing, OfAggregate, OfBag, Ranking, Registers, ValuesOfRanks
+from tracetypes.summaries import (
+    Clustering,
+    Distinct,
+    ExactRanks,
+    Listing,
+    OfAggregate,
+    OfBag,
+    Ranking,
+    Registers,
+    ValuesOfRanks,
+)
 
 __all__ = ["bucket_count", "elements_of", "needed_rows", "results_of"]
 
@@ -122,11 +132,28 @@ def _of_aggregate(part: TracedPart, aggregate: OfAggregate[Any], bags: _Bags) ->
 
 
 def _listing(part: TracedPart, listing: Listing[Any], bags: _Bags) -> Column:
+    order = _listed(part, listing, bags)
+    return _lists(
+        part.kind, take(bags.values_for(part), order), np.bincount(bags.groups.of_row[order], minlength=bags.groups.number)
+    )
+
+
+def _listed(part: TracedPart, listing: Listing[Any], bags: _Bags) -> Any:
+    """The numbers of the values that are listed, by group, as they are listed."""
     values, places = bags.values_for(part), list[Any]()
     if part.by is not None and bags.count:
         places = place_columns(return_values(part.by, bags.flow.inputs, bags.count))
     keys = [SortKey.column(column) for column in (bags.groups.of_row.astype(np.int64), *places)]
-    return _lists(part.kind, take(values, sorted_rows([*keys, *canonical_keys(values)], bags.count)), bags.groups.sizes)
+    order = sorted_rows([*keys, *canonical_keys(values)], bags.count)
+    if listing.distinct:
+        backwards = _different(part, bags).of_row[order][::-1]
+        order = order[np.sort(len(order) - 1 - np.unique(backwards, return_index=True)[1])]
+    if listing.largest is not None:
+        group = bags.groups.of_row[order]
+        from_end = np.cumsum(np.bincount(group, minlength=bags.groups.number))[group] - 1 - np.arange(len(order))
+        some = from_end < listing.largest
+        order = order[some][np.lexsort((from_end[some], group[some]))]
+    return order
 
 
 def _ranking(part: TracedPart, ranking: Ranking[Any], bags: _Bags) -> Column:
@@ -203,6 +230,30 @@ def _values_of_ranks(part: TracedPart, ranks: ValuesOfRanks[Any], bags: _Bags) -
     return _lists(part.kind, Column(Float(), values.reshape(-1)), np.full(len(sizes), len(ranks.qs)))
 
 
+def _exact_ranks(part: TracedPart, ranks: ExactRanks[Any], bags: _Bags) -> Column:
+    values = bags.values_for(part)
+    if not isinstance(values, Column) or values.valid is not None:
+        raise Undefined(0)
+    numbers = full_values(values, bags.count).astype(np.float64) + 0.0
+    numbers = numbers[np.lexsort((numbers, bags.groups.of_row))]
+    sizes = bags.groups.sizes
+    starts, present = np.cumsum(sizes) - sizes, sizes > 0
+    results = np.full((len(sizes), len(ranks.qs)), np.nan)
+    lost = np.isnan(numbers[(starts + sizes - 1)[present]])  # NaNs are last
+    for at, q in enumerate(ranks.qs):
+        place = q * (sizes[present] - 1)
+        rank = np.floor(place)
+        first = starts[present] + rank.astype(np.int64)
+        between = place - rank
+        with np.errstate(invalid="ignore", over="ignore"):
+            low, high = numbers[first], numbers[np.minimum(first + 1, len(numbers) - 1)]
+            some = np.where(between == 0.0, low, low * (1.0 - between) + high * between)
+        results[present, at] = np.where(lost, np.nan, np.where(low == high, low, some))
+    if ranks.alone:
+        return Column(Float(), results[:, 0])
+    return _lists(part.kind, Column(Float(), results.reshape(-1)), np.full(len(sizes), len(ranks.qs)))
+
+
 def _buckets_by_group(part: TracedPart, ranks: ValuesOfRanks[Any], bags: _Bags) -> tuple[Any, Any, int, int]:
     """Which numbers are NaN (bool); and in order a number for each value: that of its group times ``span``, plus how much its
     bucket is above ``low``."""
@@ -237,6 +288,7 @@ _RESULTS: Final[dict[type[OfBag[Any]], Callable[[TracedPart, Any, _Bags], Column
     Distinct: _distinct,
     Registers: _registers,
     ValuesOfRanks: _values_of_ranks,
+    ExactRanks: _exact_ranks,
 }
 
 
@@ -275,6 +327,8 @@ def _rows_for(part: ClosingPart, flow: KeyedFlow, groups: Groups, seen: SeenChoi
         rows = rows_needed(part.choice, bags.flow, bags.groups, seen)
     elif fewest and isinstance(part.part, Registers):
         rows = _largest_ranks(part, part.part, bags)
+    elif isinstance(part.part, Listing):
+        rows = _listed(part, part.part, bags)
     else:
         rows = _one_of_each(part, bags)
     return bags.rows[rows]
@@ -302,7 +356,12 @@ def bucket_count(parts: Iterable[ClosingPart], flow: KeyedFlow, ends: Numbers) -
 
 def _one_of_each(part: TracedPart, bags: _Bags) -> Any:
     """The numbers of values of which each group has one of each that is different."""
-    return Groups.of(*codes_of(bags.groups.of_row, _keys(bags.values_for(part)), bags.count)).any_row
+    return _different(part, bags).any_row
+
+
+def _different(part: TracedPart, bags: _Bags) -> Groups:
+    """The values by what they are as keys, of each group by itself."""
+    return Groups.of(*codes_of(bags.groups.of_row, _keys(bags.values_for(part)), bags.count))
 
 
 def _keys(columns: Columns) -> Columns:

@@ -271,9 +271,7 @@ NO_COLUMNS: Final[Mapping[type[Kind], str]] = {
 
 NO_ACTS: Final[Mapping[Operation, str]] = {
     **dict.fromkeys([op for op in OPERATIONS if op.is_function], "Spark has no function that gives what Python's gives"),
-    **dict.fromkeys(
-        (basic.EXACT_OF, basic.EXACT_SQUARE, basic.EXACT_VALUE, basic.EXACT_OVER, basic.EXACT_VARIANCE), NO_COLUMNS[Exact]
-    ),
+    **dict.fromkeys([op for op in OPERATIONS if op.name.startswith("exact")], NO_COLUMNS[Exact]),
 }
 """Operations that Spark does not have, and why. They run as Python, by columns."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import functools
 import math
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -103,6 +106,18 @@ OF_INTEGERS: dict[str, Agg] = {
     "sum where": sum(to=int, where=lambda n: n > 2),
     "min where": min(to=int, where=lambda n: n > 2),
     "mean where": mean(where=lambda n: n > 2),
+    "stddev": ts.stddev(),
+    "covariance": ts.covariance(lambda n: n, lambda n: n % 3, population=True),
+    "correlation": ts.correlation(lambda n: n, lambda n: n % 3),
+    "regression": ts.regression(lambda n: n, lambda n: n % 3),
+    "bit_and": ts.bit_and(),
+    "bit_or": ts.bit_or(lambda n: n % 8),
+    "bit_xor": ts.bit_xor(where=lambda n: n > 2),
+    "median": ts.median(),
+    "mode": ts.mode(lambda n: n % 3, to=int),
+    "collect_set": ts.collect_set(lambda n: n % 3, to=int),
+    "histogram": ts.histogram(lambda n: n % 3, to=int),
+    "top_distinct": ts.top_distinct(2, lambda n: n % 4, to=int),
 }
 OF_FLOATS: dict[str, Agg] = {
     "sum": sum(to=float),
@@ -123,6 +138,12 @@ OF_FLOATS: dict[str, Agg] = {
     "quantile": quantile(0.5, accuracy=0.1),
     "quantiles": quantiles([0, 0.25, 1], accuracy=0.1),
     "both": both(min(to=float), max(to=float), lambda low, high: [low, high], to=list[float]),
+    "stddev": ts.stddev(population=True),
+    "exact_quantiles": ts.exact_quantiles([0, 0.3, 1]),
+    "mode": ts.mode(),
+    "collect_set": ts.collect_set(),
+    "histogram": ts.histogram(),
+    "top_distinct": ts.top_distinct(2),
 }
 OF_RECORDS: dict[str, Agg] = {
     "count": count(),
@@ -143,6 +164,14 @@ OF_RECORDS: dict[str, Agg] = {
     "count_distinct of a field": count_distinct(of=lambda r: r.room),
     "approx_count_distinct": approx_count_distinct(precision=6),
     "struct": struct(Stats, n=count(), mean=mean(watts), last=last(by=lambda r: r.ts)),
+    "covariance": ts.covariance(watts, lambda r: r.ts),
+    "correlation": ts.correlation(watts, lambda r: r.ts, where=lambda r: r.room is None),
+    "regression": ts.regression(watts, lambda r: r.ts),
+    "median where": ts.median(watts, where=lambda r: r.room is None),
+    "mode": ts.mode(),
+    "collect_set where": ts.collect_set(where=lambda r: r.room is None),
+    "histogram of a field": ts.histogram(lambda r: r.room, to=str | None),
+    "top_distinct": ts.top_distinct(2),
 }
 
 test_laws_of_integers = law_tests(*map(AggregatePerBlock, OF_INTEGERS.values()), types=(str, int), max_examples=some(15))
@@ -301,6 +330,88 @@ def test_variances_by_hand() -> None:
     assert told(variance(), [1e308, -1e308]) == math.inf
 
 
+PAIRS = st.lists(st.tuples(FINITE, FINITE), min_size=2, max_size=20)
+
+
+def x_of(pair: tuple[float, float]) -> float:
+    return pair[0]
+
+
+def y_of(pair: tuple[float, float]) -> float:
+    return pair[1]
+
+
+def root(square: Fraction) -> float:
+    """The nearest float to the square root."""
+    digits = Context(prec=2000, Emax=999_999, Emin=-999_999)
+    return exactly(Fraction(digits.sqrt(digits.divide(Decimal(square.numerator), Decimal(square.denominator)))))
+
+
+@given(PAIRS)
+def test_statistics_of_pairs_are_rounded_once(pairs: list[tuple[float, float]]) -> None:
+    xs, ys = ([Fraction(pair[at]) for pair in pairs] for at in (0, 1))
+    n, x, y = len(pairs), builtins.sum(xs, Fraction()) / len(pairs), builtins.sum(ys, Fraction()) / len(pairs)
+    xx = builtins.sum(((one - x) * (one - x) for one in xs), Fraction())
+    yy = builtins.sum(((one - y) * (one - y) for one in ys), Fraction())
+    xy = builtins.sum(((one - x) * (other - y) for one, other in zip(xs, ys, strict=True)), Fraction())
+    assert bits(told(ts.covariance(x_of, y_of), pairs)) == bits(exactly(Fraction(xy, n - 1)))
+    assert bits(told(ts.covariance(x_of, y_of, population=True), pairs)) == bits(exactly(Fraction(xy, n)))
+    assert bits(told(ts.stddev(), [pair[0] for pair in pairs])) == bits(root(Fraction(xx, n - 1)))
+    line = told(ts.regression(x_of, y_of), pairs)
+    if xx:
+        assert bits(line.slope) == bits(exactly(Fraction(xy, xx)))
+        assert bits(line.intercept) == bits(exactly(y - x * Fraction(xy, xx)))
+    if xx and yy:
+        correlation = told(ts.correlation(x_of, y_of), pairs)
+        assert abs(correlation) <= 1.0
+        assert bits(correlation) == bits(root(Fraction(xy * xy, xx * yy)) * (1 if xy >= 0 else -1) + 0.0)
+
+
+def test_statistics_of_pairs_by_hand() -> None:
+    pairs = [(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]
+    assert told(ts.regression(x_of, y_of), pairs) == stdlib.Line(2.0, 1.0)
+    assert told(ts.correlation(x_of, y_of), pairs) == 1.0
+    for alone in (ts.correlation(x_of, y_of), ts.covariance(x_of, y_of)):
+        assert math.isnan(told(alone, [(1.0, 2.0)]))
+        assert math.isnan(told(alone, [(1.0, 2.0), (math.inf, 2.0)]))
+        assert math.isnan(told(alone, [(1.0, 2.0), (3.0, math.nan)]))
+    assert math.isnan(told(ts.regression(x_of, y_of), [(1.0, 2.0), (1.0, 3.0)]).slope)
+    assert math.isnan(told(ts.stddev(), [1.0]))
+    assert told(ts.stddev(population=True), [1.0]) == 0.0
+    assert told(ts.stddev(), [5e-324, -5e-324]) == pytest.approx(1e-323)
+
+
+@given(SOME, st.floats(0, 1))
+def test_exact_quantiles_are_those_of_statistics(items: list[float], q: float) -> None:
+    ordered, place = sorted(items), q * (len(items) - 1)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    found = told(ts.exact_quantile(q), items)
+    assert low <= found <= high
+    assert told(ts.exact_quantiles([0, q, 1]), items) == [ordered[0], found, ordered[-1]]
+    assert told(ts.median(), items) == pytest.approx(statistics.median([Fraction(item) for item in items]))
+    assert math.isnan(told(ts.median(), [*items, math.nan]))
+
+
+@given(WHOLE)
+def test_of_bits_and_different_values(items: list[int]) -> None:
+    assert told(ts.bit_and(), items) == functools.reduce(operator.and_, items)
+    assert told(ts.bit_or(), items) == functools.reduce(operator.or_, items)
+    assert told(ts.bit_xor(), items) == functools.reduce(operator.xor, items)
+    thirds = [item % 3 for item in items]
+    counts = Counter(thirds)
+    assert told(ts.collect_set(), thirds) == sorted(counts)
+    assert [(one.value, one.count) for one in told(ts.histogram(), thirds)] == sorted(counts.items())
+    assert told(ts.mode(), thirds) == builtins.min(counts, key=lambda one: (-counts[one], one))
+    assert told(ts.top_distinct(2), thirds) == sorted(counts, reverse=True)[:2]
+
+
+def test_zeros_and_nans_are_one_value() -> None:
+    for items in ([0.0, -0.0, math.nan, -math.nan], [-0.0, math.nan, 0.0, math.nan]):
+        assert repr(told(ts.collect_set(), items)) == "[0.0, nan]"
+        assert repr(told(ts.top_distinct(1), items)) == "[nan]"
+        assert [one.count for one in told(ts.histogram(), items)] == [2, 2]
+
+
 @given(SOME)
 def test_extremes_of_floats(items: list[float]) -> None:
     assert told(min(to=float), items) == sorted(items)[0]
@@ -353,6 +464,16 @@ NONE: dict[str, tuple[Agg, Any]] = {
     "approx_count_distinct": (approx_count_distinct(where=bool), 0),
     "quantile": (quantile(0.5, where=bool), None),
     "quantiles": (quantiles([0.5], where=bool), None),
+    "stddev": (ts.stddev(where=bool), None),
+    "covariance": (ts.covariance(int, int, where=bool), None),
+    "correlation": (ts.correlation(int, int, where=bool), None),
+    "regression": (ts.regression(int, int, where=bool), None),
+    "bit_and": (ts.bit_and(where=bool), None),
+    "median": (ts.median(where=bool), None),
+    "mode": (ts.mode(where=bool), None),
+    "collect_set": (ts.collect_set(where=bool), []),
+    "histogram": (ts.histogram(where=bool), []),
+    "top_distinct": (ts.top_distinct(2, where=bool), []),
 }
 """What each gives where nothing counts."""
 
@@ -434,6 +555,17 @@ def test_the_types_of_a_product() -> None:
         (lambda: ts.quantile(math.nan), "TT121", "q=nan"),
         (lambda: ts.quantiles([0.5], accuracy=0.0), "TT121", "accuracy=0.0"),
         (lambda: ts.approx_count_distinct(precision=3), "TT121", "precision=3"),
+        (lambda: ts.stddev(3), "TT121", "is no function"),
+        (lambda: ts.covariance(len, 3), "TT121", "covariance was given y=3"),
+        (lambda: ts.correlation("x", len), "TT121", "correlation was given x='x'"),
+        (lambda: ts.regression(len, None), "TT121", "regression was given y=None"),
+        (lambda: ts.bit_or(1), "TT121", "is no function"),
+        (lambda: ts.exact_quantile(2), "TT121", "exact_quantile was given q=2"),
+        (lambda: ts.exact_quantiles([0.5, -1]), "TT121", "exact_quantiles was given q=-1"),
+        (lambda: ts.median("x"), "TT121", "is no function"),
+        (lambda: ts.mode(lambda n: {n}), "TT120", "mode does not know what"),
+        (lambda: ts.histogram(3), "TT121", "is no function"),
+        (lambda: ts.top_distinct(0), "TT121", "k=0"),
         (lambda: ts.aggregate(ts.max), "TT121", "is no aggregate"),
         (lambda: ts.running(int), "TT121", "is no aggregate"),
     ],

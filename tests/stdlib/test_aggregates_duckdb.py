@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.stdlib.small import Event, told
 from tracetypes import desc, stdlib
-from tracetypes.stdlib import Ranked
+from tracetypes.stdlib import Counted, Line, Ranked
 
 duckdb: Any = pytest.importorskip("duckdb")
 pa: Any = pytest.importorskip("pyarrow")
@@ -28,6 +28,14 @@ def half(event: Event) -> float:
     return event.x / 2
 
 
+def ts_of(event: Event) -> int:
+    return event.ts
+
+
+def third_of(event: Event) -> int:
+    return event.x % 3
+
+
 def odd(event: Event) -> bool:
     return event.ts % 2 != 0
 
@@ -37,6 +45,7 @@ def rare(event: Event) -> bool:
 
 
 ODD, RARE = "FILTER (ts % 2 != 0)", "FILTER (x > 5)"
+THIRD, NAN = "((x % 3 + 3) % 3)", "'nan'::DOUBLE"
 AGGREGATES: dict[str, tuple[Any, str]] = {
     "count": (ts.count(where=odd), f"count(*) {ODD}"),
     "sum": (ts.sum(x_of, where=rare), f"coalesce(sum(x) {RARE}, 0)::BIGINT"),
@@ -44,6 +53,25 @@ AGGREGATES: dict[str, tuple[Any, str]] = {
     "fast_sum": (ts.fast_sum(half, where=odd), f"coalesce(sum(x / 2) {ODD}, 0)"),
     "mean": (ts.mean(x_of, where=rare), f"avg(x) {RARE}"),
     "variance": (ts.variance(x_of, population=True, where=rare), f"var_pop(x) {RARE}"),
+    "stddev": (ts.stddev(half, population=True, where=odd), f"stddev_pop(x / 2) {ODD}"),
+    "covariance": (ts.covariance(half, ts_of, population=True), "covar_pop(x / 2, ts)"),
+    "correlation": (ts.correlation(half, ts_of), f"coalesce(corr(x / 2, ts), {NAN})"),
+    "regression": (
+        ts.regression(ts_of, half),
+        f"[coalesce(regr_slope(x / 2, ts), {NAN}), coalesce(regr_intercept(x / 2, ts), {NAN})]",
+    ),
+    "median": (ts.median(half, where=odd), f"median(x / 2) {ODD}"),
+    "exact_quantile": (ts.exact_quantile(0.3, half), "quantile_cont(x / 2, 0.3)"),
+    "bit_and": (ts.bit_and(x_of), "bit_and(x)"),
+    "bit_or": (ts.bit_or(x_of, where=rare), f"bit_or(x) {RARE}"),
+    "bit_xor": (ts.bit_xor(x_of), "bit_xor(x)"),
+    "mode": (
+        ts.mode(third_of),
+        f"list_sort([{{'n': -e.value::BIGINT, 'm': e.key}} FOR e IN map_entries(histogram({THIRD}))])[1].m",
+    ),
+    "histogram": (ts.histogram(third_of), f"[[e.key, e.value] FOR e IN list_sort(map_entries(histogram({THIRD})))]"),
+    "collect_set": (ts.collect_set(x_of, where=odd), f"coalesce(list_sort(list(DISTINCT x) {ODD}), [])"),
+    "top_distinct": (ts.top_distinct(2, x_of), "list_reverse_sort(list(DISTINCT x))[:2]"),
     "min": (ts.min(x_of, where=odd), f"min(x) {ODD}"),
     "max": (ts.max(x_of, where=rare), f"max(x) {RARE}"),
     "last": (ts.last(by=lambda e: (e.ts, e.x), where=odd), f"arg_max(struct_pack(key, ts, x), (ts, x)) {ODD}"),
@@ -86,6 +114,10 @@ def shown(value: Any) -> Any:
     match value:
         case Event(key=key, ts=ts, x=x):
             return key, ts, x
+        case Line(slope=slope, intercept=intercept):
+            return [shown(slope), shown(intercept)]
+        case Counted(value=one, count=count):
+            return [one, count]
         case Ranked(rank=rank, value=one) | {"rank": rank, "value": one}:
             return rank, shown(one)
         case dict():
@@ -93,7 +125,7 @@ def shown(value: Any) -> Any:
         case list():
             return [shown(one) for one in value]
         case float():
-            return float(f"{value:.12g}") if math.isfinite(value) else str(value)
+            return round(value, 9) + 0.0 if math.isfinite(value) else str(value)
         case _:
             return value
 

@@ -260,6 +260,14 @@ OVER_COLUMNS: dict[str, Any] = {
     "struct": ts.struct(Stats, n=ts.count(), mean=ts.mean(x), most=ts.max(x)),
     "variance": ts.variance(x),
     "variance of a population": ts.variance(x, population=True),
+    "stddev": ts.stddev(x, population=True),
+    "covariance": ts.covariance(x, n),
+    "correlation": ts.correlation(half, x),
+    "regression": ts.regression(n, x),
+    "correlation, where": ts.correlation(x, big, where=positive),
+    "bit_and": ts.bit_and(big),
+    "bit_or": ts.bit_or(n),
+    "bit_xor, where": ts.bit_xor(n, where=positive),
     "struct, variance": ts.struct(Stats, n=ts.sum(n), mean=ts.variance(x), most=ts.min(x)),
     "count, where": ts.count(where=positive),
     "sum of int, where": ts.sum(n, where=positive),
@@ -298,6 +306,10 @@ IN_PYTHON: dict[str, Any] = {
     "quantile": ts.quantile(0.5, x),
     "quantiles": ts.quantiles([0, 0.25, 1], x),
     "last, where": ts.last(by=second, where=positive),
+    "median": ts.median(x),
+    "exact_quantiles": ts.exact_quantiles([0, 0.3, 1], big),
+    "collect_set": ts.collect_set(x),
+    "distinct, largest": ts.top_distinct(2, text),
 }
 """Aggregates that Python combines, but for blocks that are answered from their items alone."""
 

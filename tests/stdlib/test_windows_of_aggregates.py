@@ -42,6 +42,11 @@ AGGREGATES: dict[str, Any] = {
     "count_distinct": stdlib.count_distinct(of=x_of),
     "approx_count_distinct": stdlib.approx_count_distinct(of=x_of),
     "quantile": stdlib.quantile(0.5, of=third_of),
+    "stddev": stdlib.stddev(third_of),
+    "correlation": stdlib.correlation(third_of, lambda e: e.ts),
+    "median": stdlib.median(third_of),
+    "mode": stdlib.mode(x_of),
+    "top_distinct": stdlib.top_distinct(2, x_of),
     "struct": stdlib.struct(Several, n=stdlib.count(), mean=stdlib.mean(of=third_of), most=stdlib.max(of=x_of)),
 }
 

@@ -8,22 +8,32 @@ import attrs
 
 from tracetypes import Dataflow, O, Stream, U, desc, every, sort
 from tracetypes.stdlib import (
+    Counted,
+    Line,
     Postgres,
     Ranked,
     Sqlite,
     aggregate,
     approx_count_distinct,
+    bit_and,
+    bit_or,
     both,
     collect,
+    collect_set,
+    correlation,
     count,
     count_distinct,
+    covariance,
     enrich,
     evaluate,
+    exact_quantile,
+    exact_quantiles,
     explode,
     fast_sum,
     filter,
     first,
     flat_map,
+    histogram,
     key_by,
     last,
     lookup_join,
@@ -31,14 +41,19 @@ from tracetypes.stdlib import (
     map_values,
     max,
     mean,
+    median,
     min,
+    mode,
     preview,
     quantile,
     quantiles,
+    regression,
     running,
+    stddev,
     struct,
     sum,
     top,
+    top_distinct,
     variance,
 )
 
@@ -150,6 +165,21 @@ assert_type(readings.through(running(count_distinct(lambda r: r.ts))), Stream[U[
 assert_type(readings.through(running(approx_count_distinct())), Stream[U[str, int]])
 assert_type(floats.through(aggregate(quantile(0.99))), Stream[U[str, float]])
 assert_type(readings.through(aggregate(quantiles([0.5, 0.99], lambda r: r.watts))), Stream[U[str, list[float]]])
+assert_type(floats.through(aggregate(stddev())), Stream[U[str, float]])
+assert_type(readings.through(aggregate(stddev(lambda r: r.watts, where=lambda r: r.ts > 1))), Stream[U[str, float | None]])
+assert_type(readings.through(aggregate(covariance(lambda r: r.watts, lambda r: r.ts))), Stream[U[str, float]])
+assert_type(readings.through(running(correlation(lambda r: r.watts, lambda r: r.ts))), Stream[U[str, float]])
+assert_type(readings.through(running(regression(lambda r: r.watts, lambda r: r.ts))), Stream[U[str, Line]])
+assert_type(integers.through(aggregate(bit_or())), Stream[U[str, int]])
+assert_type(readings.through(aggregate(bit_and(lambda r: r.events, where=lambda r: r.ts > 1))), Stream[U[str, int | None]])
+assert_type(integers.through(aggregate(median())), Stream[U[str, float]])
+assert_type(readings.through(aggregate(exact_quantile(0.9, lambda r: r.watts))), Stream[U[str, float]])
+assert_type(floats.through(aggregate(exact_quantiles([0.5, 0.9]))), Stream[U[str, list[float]]])
+assert_type(readings.through(aggregate(mode())), Stream[U[str, Reading]])
+assert_type(readings.through(aggregate(mode(lambda r: r.ts, where=lambda r: r.ts > 1))), Stream[U[str, int | None]])
+assert_type(readings.through(aggregate(histogram(lambda r: r.ts))).through(explode()), Stream[U[str, Counted[int]]])
+assert_type(integers.through(aggregate(collect_set())), Stream[U[str, list[int]]])
+assert_type(readings.through(aggregate(top_distinct(3, lambda r: r.watts))), Stream[U[str, list[float]]])
 assert_type(readings.through(aggregate(count(where=lambda r: r.watts > 1))), Stream[U[str, int]])
 assert_type(readings.through(running(sum(lambda r: r.watts, to=float, where=lambda r: r.ts > 1))), Stream[U[str, float]])
 assert_type(integers.through(running(sum(to=int, where=lambda n: n > 1))), Stream[U[str, int]])

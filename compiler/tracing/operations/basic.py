@@ -42,9 +42,11 @@ __all__ = [
     "EQ",
     "EXACT_OF",
     "EXACT_OVER",
+    "EXACT_PRODUCT",
     "EXACT_SQUARE",
+    "EXACT_STATISTICS",
+    "EXACT_SUMS",
     "EXACT_VALUE",
-    "EXACT_VARIANCE",
     "FLOORDIV",
     "GREATEST",
     "HAS",
@@ -231,12 +233,40 @@ EXACT_SQUARE: Final = Operation(
 )
 """The exact sum of the square of one float."""
 
-EXACT_VARIANCE: Final = Operation(
-    "exact_variance",
-    lambda squares, ones, count, parts: squares.variance(ones, count, parts),
-    (Signature((EXACT, EXACT, INTEGER, INTEGER), FLOAT),),
+
+def _product(a: float, b: float) -> ExactSum:
+    for number in (a, b):
+        if number and math.isfinite(number) and not SMALLEST_SQUARED <= abs(number) <= LARGEST_SQUARED:
+            raise OverflowError
+    return ExactSum.of_product(a, b)
+
+
+EXACT_PRODUCT: Final = Operation(
+    "exact_product", _product, (Signature((FLOAT, FLOAT), EXACT),), "for numbers whose products are no sums of two floats"
 )
-"""Rounded once."""
+"""The exact sum of the product of two floats."""
+
+EXACT_SUMS: Final[Mapping[str, Operation]] = {"of": EXACT_OF, "of_square": EXACT_SQUARE, "of_product": EXACT_PRODUCT}
+"""The methods of :class:`tracetypes.ExactSum` that make one of floats."""
+
+
+def _statistic(name: str, sums: int, counts: int) -> Operation:
+    takes = (EXACT,) * sums + (INTEGER,) * counts
+    return Operation(f"exact_{name}", getattr(ExactSum, name), (Signature(takes, FLOAT),))
+
+
+EXACT_STATISTICS: Final[Mapping[str, Operation]] = {
+    name: _statistic(name, sums, counts)
+    for name, sums, counts in (
+        ("variance", 2, 2),
+        ("deviation", 2, 2),
+        ("covariance", 3, 2),
+        ("correlation", 5, 1),
+        ("slope", 4, 1),
+        ("intercept", 4, 1),
+    )
+}
+"""The methods of :class:`tracetypes.ExactSum` that take several sums and how many numbers there are. Each rounds once."""
 
 EXACT_VALUE: Final = Operation("exact_value", lambda total: total.value(), _one(EXACT, gives=FLOAT))
 """Rounded once."""
@@ -272,5 +302,6 @@ BASIC: Final[tuple[Operation, ...]] = (
     *(EQ, LT, LE, NOT, AND, OR, IF, IS_NULL, LEAST, GREATEST),
     *(LENGTH, LOWER, UPPER, STRIP, LSTRIP, RSTRIP, STARTSWITH, ENDSWITH, CONTAINS, REPLACE, CONCAT, SLICE, TO_STR),
     *(ENUM_VALUE, MICROS, ADD_MICROS, YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, MICROSECOND, WEEKDAY, DATE_OF),
-    *(EXACT_OF, EXACT_SQUARE, EXACT_VALUE, EXACT_OVER, EXACT_VARIANCE, HAS, LOOKUP),
+    *(EXACT_OF, EXACT_SQUARE, EXACT_VALUE, EXACT_OVER, EXACT_PRODUCT, HAS, LOOKUP),
+    *EXACT_STATISTICS.values(),
 )

@@ -23,6 +23,7 @@ import attrs
 
 from tracetypes.algebra import ExactSum
 from tracetypes.compiler.tracing.expr import Exact
+from tracetypes.compiler.tracing.operations.basic import EXACT_STATISTICS
 from tracetypes.compiler.tracing.operations.functions import FUNCTIONS
 from tracetypes.compiler.tracing.symbolic.known import TIME_FIELDS
 from tracetypes.compiler.tracing.symbolic.paths import isa
@@ -78,7 +79,7 @@ METHODS: Final[Mapping[type[Any], frozenset[str]]] = {
         {"astimezone", "date", "isoformat", "isoweekday", "replace", "strftime", "timestamp", "toordinal", "weekday"}
     ),
     Date: frozenset({"isoformat", "isoweekday", "strftime", "toordinal", "weekday"}),
-    Exact: frozenset({"over", "value", "variance"}),
+    Exact: frozenset({"over", "value", *EXACT_STATISTICS}),
 }
 """Methods of a scalar of each kind. A method can be called, and nothing else."""
 
@@ -244,7 +245,7 @@ _CONSTRUCTORS: Final[Mapping[type[Any], frozenset[str]]] = {
     int: frozenset({"from_bytes"}),
     float: frozenset({"fromhex"}),
     bytes: frozenset({"fromhex"}),
-    ExactSum: frozenset({"of", "of_square"}),
+    ExactSum: frozenset({"of", "of_square", "of_product"}),
 }
 """Methods of classes. What asks for the time of day is none."""
 

@@ -307,14 +307,13 @@ class BuiltinCalls(Patterns):
             total = self.binary("Add", total, self.binary("Mult", value, sizes[name]))
         return self.duration(total)
 
-    def exact_of(self, function: types.MethodType, value: Any) -> Any:
-        """``ExactSum.of`` or ``ExactSum.of_square``."""
-        value = self.settle(value)
-        if not isa(value, Proxy):
-            return function(value)
-        if self.kind(value) not in NUMBERS:
-            self.refuse(f"sums up {describe(value)}")
-        number = self.as_number(value, FLOAT)._expr
-        if function.__name__ == "of":
-            return self.make(basic.EXACT_OF, EXACT, number)
-        return self.make(basic.EXACT_SQUARE, EXACT, number)
+    def exact_of(self, function: types.MethodType, *values: Any) -> Any:
+        """``ExactSum.of``, ``ExactSum.of_square`` or ``ExactSum.of_product``."""
+        values = tuple(map(self.settle, values))
+        if not any(isa(value, Proxy) for value in values):
+            return function(*values)
+        for value in values:
+            if self.kind(value) not in NUMBERS:
+                self.refuse(f"sums up {describe(value)}")
+        numbers = [self.expr(self.as_number(value, FLOAT)) for value in values]
+        return self.make(basic.EXACT_SUMS[function.__name__], EXACT, *numbers)

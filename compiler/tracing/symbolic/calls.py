@@ -65,7 +65,7 @@ class Tracer(RegularExpressions):
         if isa(function, Proxy):
             self.refuse("calls a value")
         if isa(function, types.MethodType):
-            if function.__self__ is ExactSum and function.__name__ in ("of", "of_square"):
+            if function.__self__ is ExactSum and function.__name__ in ("of", "of_square", "of_product"):
                 return self.exact_of(function, *args, **keywords)
             if isa(function.__self__, LookupTable) and function.__name__ == "get" and not keywords and len(args) == 1:
                 return self.ask(function.__self__, args[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracetypes.compiler.tracing.expr import Exact
-from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, EXACT, FLOAT, INTEGER, STRING
+from tracetypes.compiler.tracing.kinds import BOOLEAN, DATE, FLOAT, INTEGER, STRING
 from tracetypes.compiler.tracing.operations import basic, functions
 from tracetypes.compiler.tracing.symbolic.builtin_calls import BuiltinCalls
 from tracetypes.compiler.tracing.symbolic.known import CLASSES, DAY, TEXT_METHODS, TEXT_TESTS, TIME_FIELDS
@@ -57,8 +57,10 @@ class MethodCalls(BuiltinCalls):
                 return self.make(basic.EXACT_VALUE, FLOAT, owner._expr)
             case Exact() if name == "over" and len(args) == 1 and not keywords and self.kind(args[0]) == INTEGER:
                 return self.make(basic.EXACT_OVER, FLOAT, self.expr(owner), self.expr(args[0]), partial=True)
-            case Exact() if name == "variance" and [*map(self.kind, args)] == [EXACT, INTEGER, INTEGER] and not keywords:
-                return self.make(basic.EXACT_VARIANCE, FLOAT, *map(self.expr, (owner, *args)))
+            case Exact() if name in basic.EXACT_STATISTICS and not keywords:
+                op = basic.EXACT_STATISTICS[name]
+                if tuple(map(self.kind, (owner, *args))) == op.signature.takes:
+                    return self.make(op, FLOAT, *map(self.expr, (owner, *args)))
         cls = CLASSES.get(type(kind))
         full = f"{'' if cls is None else cls.__name__ + '.'}{name}"
         if isinstance(kind, Timestamp | Date):

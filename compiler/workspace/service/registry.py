@@ -25,9 +25,11 @@ from tracetypes.errors import UsageError
 __all__ = ["LIBRARY", "Input", "Limits", "Owner", "Registry", "is_name", "read_registry"]
 
 LIBRARY: Final = (
-    *("aggregate", "approx_count_distinct", "both", "collect", "count", "count_distinct", "count_window", "deduplicate", "diff"),
-    *("equi_join", "ewm_mean", "filter", "first", "interpolate", "interval_join", "key_by", "last", "map_values", "max", "mean"),
-    *("min", "quantile", "running", "scan", "session", "sliding", "sum", "tumbling", "variance", "window_join"),
+    *("aggregate", "approx_count_distinct", "bit_and", "bit_or", "bit_xor", "both", "collect", "collect_set", "correlation"),
+    *("count", "count_distinct", "count_window", "covariance", "deduplicate", "diff", "equi_join", "ewm_mean"),
+    *("exact_quantile", "exact_quantiles", "filter", "first", "histogram", "interpolate", "interval_join", "key_by", "last"),
+    *("map_values", "max", "mean", "median", "min", "mode", "quantile", "regression", "running", "scan", "session"),
+    *("sliding", "stddev", "sum", "top_distinct", "tumbling", "variance", "window_join"),
 )
 """Operators and aggregates of the library that JSON may name. None of them opens a file or a connection."""
 
