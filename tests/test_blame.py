@@ -148,7 +148,7 @@ class Guilty:
     line: str | None = None
 
 
-ANY_SIZE = "keeps a list of buckets of any length"
+ANY_SIZE, ANY_LIST = "keeps a list of buckets of any length", "keeps a list of any length"
 GUILTY = {
     "min": Guilty(ts.min(lambda r: r.text, to=str), "min", "min", "compares text, bytes, decimals"),
     "max": Guilty(ts.max(lambda r: r.text, to=str), "max", "max", "compares text, bytes, decimals"),
@@ -165,6 +165,13 @@ GUILTY = {
     ),
     "quantile": Guilty(ts.quantile(0.5, x), "quantile", "quantile", ANY_SIZE),
     "quantiles": Guilty(ts.quantiles([0.5], x), "quantiles", "quantiles", ANY_SIZE),
+    "exact_quantile": Guilty(ts.exact_quantile(0.5, x), "exact_quantile", "exact_quantile", ANY_LIST),
+    "exact_quantiles": Guilty(ts.exact_quantiles([0.5], x), "exact_quantiles", "exact_quantiles", ANY_LIST),
+    "median": Guilty(ts.median(x), "median", "median", ANY_LIST),
+    "collect_set": Guilty(ts.collect_set(n), "collect_set", "collect_set", "keeps a set of any size"),
+    "top_distinct": Guilty(ts.top_distinct(2, n), "top_distinct", "top_distinct", "keeps a list of values"),
+    "histogram": Guilty(ts.histogram(n), "histogram", "histogram", "keeps a count for each different value"),
+    "mode": Guilty(ts.mode(n), "mode", "mode", "keeps a count for each different value"),
     "sum": Guilty(ts.sum(centre), "centre", "sum(of=centre)", "calls statistics.fmean, which uses try", "centre"),
     "mean": Guilty(
         ts.mean(through_another), "centre", "mean(of=through_another)", "calls statistics.fmean, which", "centre"
@@ -196,7 +203,9 @@ GUILTY = {
         ts.struct(Two, one=ts.mean(x), other=ts.quantile(0.5, x)), "quantile", "struct(other=quantile)", ANY_SIZE
     ),
 }
-IN_PYTHON = frozenset({"sum", "mean", "fast_sum", "count", "lambda", "Spread", "Product", "Central", "centred"})
+IN_PYTHON = frozenset(
+    {"sum", "mean", "fast_sum", "count", "lambda", "Spread", "Product", "Central", "centred", "histogram", "mode"}
+)
 """What ends in Python in any window. Others end over columns where windows do not overlap."""
 
 COLUMNAR: dict[str, Callable[[], ts.Aggregate[Row, Any, Any]]] = {
@@ -208,6 +217,13 @@ COLUMNAR: dict[str, Callable[[], ts.Aggregate[Row, Any, Any]]] = {
     "min": lambda: ts.min(n),
     "max": lambda: ts.max(x),
     "variance": lambda: ts.variance(x),
+    "stddev": lambda: ts.stddev(x),
+    "covariance": lambda: ts.covariance(x, n),
+    "correlation": lambda: ts.correlation(x, n),
+    "regression": lambda: ts.regression(x, n),
+    "bit_and": lambda: ts.bit_and(n),
+    "bit_or": lambda: ts.bit_or(n),
+    "bit_xor": lambda: ts.bit_xor(n),
     "time": lambda: ts.max(lambda r: r.when, to=dt.datetime),
 }
 UNORDERED: dict[str, Callable[[Any], Any]] = {

@@ -178,7 +178,9 @@ def _quotient(numerator: int, denominator: int) -> float:
 
 
 def _root(numerator: int, denominator: int) -> float:
-    """The float nearest to the square root of a quotient that is not negative."""
+    """The float nearest to the square root of a quotient; NaN for a negative one, which sums of the same numbers never give."""
+    if numerator < 0 or denominator < 0:
+        return math.nan
     # The root is scaled to 55 bits or more. Its last bit says whether something was cut off, so that the division rounds once.
     half = (numerator.bit_length() - denominator.bit_length() - 109) // 2
     if half >= 0:
