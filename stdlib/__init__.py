@@ -5,6 +5,7 @@ import stdlib as ts``), or the names that you need.
 """
 
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
+from tracetypes.stdlib.asof_joins import AsOf, asof_join
 from tracetypes.stdlib.bits import bit_and, bit_or, bit_xor
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
 from tracetypes.stdlib.distinct_values import Counted, collect_set, histogram, mode, top_distinct
@@ -14,7 +15,7 @@ from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, m
 from tracetypes.stdlib.extremes import max, min
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
-from tracetypes.stdlib.joins import AsOf, Joined, asof_join
+from tracetypes.stdlib.joins import Joined
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.moments import Line, correlation, covariance, regression, stddev

@@ -1,14 +1,13 @@
-"""What joins of two streams have in common, the join of items whose times are near, and that with the latest value of the other
-side.
+"""What joins of two streams have in common, and the join of items whose times are near.
 
-Joins by event time, such as :func:`asof_join` and :func:`~tracetypes.stdlib.interval_join`, merge the two streams, sort each key
-and block by time (right before left at equal times) and run one ordered operator. What they promise rests on the markers: no
-item of a time before ``t`` comes after marker ``#t``. This holds when the sources of both sides have ``every(...)`` of one
-period, with the times that the join is given. Then each item lies in the block of its time on either side, and the answer is the
-join of the whole histories: of all left with all right items that were not late, in whatever block they lie. Sources of
-different periods are refused. Where markers are in band, or the times are not those of the markers, an item may come after a
-marker that is newer than itself. Then pairs of it with items that were already forgotten are missing; all pairs that are emitted
-are right.
+Joins by event time, such as :func:`~tracetypes.stdlib.asof_join` and :func:`~tracetypes.stdlib.interval_join`, merge the two
+streams, sort each key and block by time (right before left at equal times) and run one ordered operator. What they promise rests
+on the markers: no item of a time before ``t`` comes after marker ``#t``. This holds when the sources of both sides have
+``every(...)`` of one period, with the times that the join is given. Then each item lies in the block of its time on either side,
+and the answer is the join of the whole histories: of all left with all right items that were not late, in whatever block they
+lie. Sources of different periods are refused. Where markers are in band, or the times are not those of the markers, an item may
+come after a marker that is newer than itself. Then pairs of it with items that were already forgotten are missing; all pairs
+that are emitted are right, but where a join chooses the nearest item, which may be nearer than one that is missing.
 
 A pair is emitted when its second item comes. A key's state holds only what the future may still need, and is pruned at each
 marker.
@@ -19,30 +18,24 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from tracetypes.check import edge_of
-from tracetypes.edges import O, U
+from tracetypes.edges import U
 from tracetypes.errors import UsageError
 from tracetypes.graph import Stream, extend, merge, sort
-from tracetypes.latest import Latest
-from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
+from tracetypes.markers import Marker, Time, TimeUnit, micros_from
 from tracetypes.near import Near
 from tracetypes.nodes import RowPosition
 from tracetypes.schemas import show_type
 from tracetypes.sort_keys import Orderable
 from tracetypes.stdlib.annotations import function_or_none
 from tracetypes.stdlib.periods import periods_of
-from tracetypes.stdlib.signatures import KeysOfTwoTypes
-from tracetypes.stdlib.windows import seconds_as_micros
 from tracetypes.templates import Emit, EmitValue, OpKeyedOrdered, OpStateless
 
 __all__ = [
-    "AsOf",
-    "AsOfJoin",
-    "AsOfJoinInOrder",
     "Either",
     "FromLeft",
     "FromOrdered",
@@ -52,7 +45,6 @@ __all__ = [
     "Joined",
     "TagInOrder",
     "Times",
-    "asof_join",
     "by_time",
     "one_period",
     "order_of",
@@ -96,14 +88,6 @@ class Joined(Generic[A, B]):
 
     left: A
     right: B
-
-
-@attrs.frozen
-class AsOf(Generic[A, B]):
-    """A left item, and what was known on the right at its time; None when nothing was."""
-
-    left: A
-    right: B | None
 
 
 Either: TypeAlias = FromLeft[A] | FromRight[B]
@@ -167,12 +151,15 @@ class TagInOrder(OpKeyedOrdered[K, V, R, int]):
 @attrs.frozen
 class Times(Generic[A, B]):
     """Event time of the items of both sides in microseconds. ``order``: of right items of one time, if it is said; their position
-    for :data:`ROW_POSITION`."""
+    for :data:`ROW_POSITION`. ``right_later``: so many microseconds later are right items. ``left_first``: at equal times left
+    items come before right ones."""
 
     left: Callable[[A], Time]
     right: Callable[[B], Time]
     unit: TimeUnit
     order: Callable[[B], Orderable] | RowPosition | None = None
+    right_later: int = 0
+    left_first: bool = False
 
     @property
     def by_position(self) -> bool:
@@ -181,12 +168,14 @@ class Times(Generic[A, B]):
 
     def of(self, value: Either[A, B]) -> int:
         """Of an item of either side."""
-        time = self.left(value.value) if isinstance(value, FromLeft) else self.right(value.value)
-        return micros_from(time, self.unit)
+        if isinstance(value, FromLeft):
+            return micros_from(self.left(value.value), self.unit)
+        return micros_from(self.right(value.value), self.unit) + self.right_later
 
     def __call__(self, value: Either[A, B]) -> tuple[Orderable, ...]:
-        """The order in which both joins need items: at equal times right before left, and right items as :attr:`order` says."""
-        place = self.of(value), isinstance(value, FromLeft)
+        """The order in which joins need items: at equal times right before left or the other way round, and right items as
+        :attr:`order` says."""
+        place = self.of(value), isinstance(value, FromLeft) != self.left_first
         if self.order is None:
             return place
         if isinstance(value, FromLeft):
@@ -247,128 +236,6 @@ class IntervalJoin(OpKeyedOrdered[K, Either[A, B], Joined[A, B], Sides[A, B]]):
         if type(self) is not IntervalJoin:  # a subclass may do something else
             return None
         return Near(FromLeft, Joined, tuple, self.times.of, self.before, self.after, "inner")
-
-
-Known: TypeAlias = tuple[int, B] | None
-"""The latest right item and its time."""
-
-
-@attrs.frozen
-class _AsOfJoin(OpKeyedOrdered[K, E, AsOf[A, B], Known[B]]):
-    """See :func:`asof_join`. ``tolerance``: microseconds. The state is the latest right item."""
-
-    _word = "asof_join"
-
-    forgets_idle = True
-
-    times: Times[A, B]
-    tolerance: int | None = None
-
-    def initial_state(self) -> Known[B]:
-        return None
-
-    def on_item(self, state: Known[B], key: K, value: Any, emit: EmitValue[AsOf[A, B]]) -> Known[B]:
-        time = self.times.of(value)
-        if isinstance(value, FromRight):
-            return (time, value.value) if state is None or time >= state[0] else state
-        if state is None or state[0] > time or (self.tolerance is not None and time - state[0] > self.tolerance):
-            emit(AsOf(value.value, None))
-        else:
-            emit(AsOf(value.value, state[1]))
-        return state
-
-    def on_marker(self, state: Known[B], key: K, marker: Marker, emit: EmitValue[AsOf[A, B]]) -> Known[B]:
-        if state is None or self.tolerance is None or marker.micros - state[0] <= self.tolerance:
-            return state
-        return None
-
-    def next_due(self, state: Known[B], key: K) -> int | None:
-        return None if state is None or self.tolerance is None else state[0] + self.tolerance + 1
-
-    def _says(self) -> Latest[Any] | None:
-        if type(self) not in (AsOfJoin, AsOfJoinInOrder):  # a subclass may do something else
-            return None
-        return Latest(FromLeft, AsOf, self.times.of, self.tolerance)
-
-
-@attrs.frozen
-class AsOfJoin(_AsOfJoin[K, Either[A, B], A, B]):
-    """See :func:`asof_join`."""
-
-
-@attrs.frozen
-class AsOfJoinInOrder(_AsOfJoin[K, InOrder[A, B], A, B]):
-    """See :func:`asof_join`: of a right stream that is ordered."""
-
-
-@overload
-def asof_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[K, B]],
-    *,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    tolerance: Span | None = None,
-    unit: TimeUnit = "s",
-    order: Callable[[B], Orderable] | None = None,
-) -> Stream[O[K, AsOf[A, B]]]: ...
-@overload
-def asof_join(
-    left: Stream[U[K, A]],
-    right: Stream[O[K, B]],
-    *,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    tolerance: Span | None = None,
-    unit: TimeUnit = "s",
-    order: RowPosition,
-) -> Stream[O[K, AsOf[A, B]]]: ...
-@overload
-def asof_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[L, B]],
-    *,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    tolerance: Span | None = None,
-    unit: TimeUnit = "s",
-    order: Callable[[B], Orderable] | None = None,
-) -> Stream[KeysOfTwoTypes[K, L]]: ...  # type: ignore[type-var]
-def asof_join(
-    left: Stream[U[K, A]],
-    right: Stream[U[Any, B]],
-    *,
-    left_time: Callable[[A], Time],
-    right_time: Callable[[B], Time],
-    tolerance: Span | None = None,
-    unit: TimeUnit = "s",
-    order: Callable[[B], Orderable] | RowPosition | None = None,
-) -> Stream[Any]:
-    """Each left item with the latest right item of its key at or before its time; with None when there is none.
-
-    ``tolerance`` (seconds or a timedelta): a right item that is older than that is none. Of several right items of one time
-    the last by ``order`` counts: a function of the value, such as a sequence number, or :data:`~tracetypes.ROW_POSITION` for
-    their place in an ordered stream. Without it, and where it is equal, the canonical order of values decides.
-    ``left_time``, ``right_time`` and ``unit``: as ``time`` and ``unit`` of
-    :func:`tracetypes.every`. Left items are emitted in their own block, in the order of their times. What is promised about
-    items in different blocks: see the module.
-
-    Raises :class:`UsageError` ``TT121`` for a negative tolerance, an ``order`` that is no function, or sources of different
-    periods.
-
-    >>> flow, markers = Dataflow("joined"), every(seconds=10, time=lambda time: time)
-    >>> left = flow.source("left", U[str, int], markers=markers)
-    >>> right = flow.source("right", U[str, int], markers=markers)
-    >>> known = asof_join(left, right, left_time=lambda time: time, right_time=lambda time: time)
-    >>> flow.sink("known", known)
-    >>> rows = {"left": [("a", 3), ("a", 12)], "right": [("a", 1), ("a", 4), ("a", 11), ("b", 12)]}
-    >>> [item.value for item in interpret_rows(check(flow), rows)[0]["known"].items if isinstance(item, Item)]
-    [AsOf(left=3, right=1), AsOf(left=12, right=11)]
-    """
-    times = Times(left_time, right_time, unit, order_of("asof_join", order))
-    within = None if tolerance is None else seconds_as_micros("tolerance", tolerance, 0)
-    op: Any = (AsOfJoinInOrder if times.by_position else AsOfJoin)(times, within)
-    return extend(by_time(left, right, times, "asof_join"), op)
 
 
 def by_time(left: Stream[U[K, A]], right: Stream[U[Any, B]], times: Times[A, B], word: str) -> Stream[Any]:

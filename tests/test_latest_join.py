@@ -70,6 +70,15 @@ JOINS: dict[str, Join] = {
     "at other times within": lambda left, right: asof_join(
         left, right, left_time=lambda r: r.ts - 9, right_time=lambda r: -r.number if r.number < 9 else r.ts, tolerance=3
     ),
+    "inner": lambda left, right: asof_join(
+        left, right, how="inner", left_time=lambda r: r.ts, right_time=lambda r: r.ts, tolerance=7
+    ),
+    "strict": lambda left, right: asof_join(
+        left, right, strict=True, left_time=lambda r: r.ts, right_time=lambda r: r.ts, tolerance=7
+    ),
+    "strict inner": lambda left, right: asof_join(
+        left, right, strict=True, how="inner", left_time=lambda r: r.ts, right_time=lambda r: r.ts, order=lambda r: r.number
+    ),
     "table": lambda left, right: table_join(left, right, left_time=lambda r: r.ts, table_time=lambda r: r.ts),
     "table at other times": lambda left, right: table_join(
         left,

@@ -15,10 +15,11 @@ from tracetypes import Dataflow, Marker
 from tracetypes.nodes import Apply
 from tracetypes.silence import linger_of
 from tracetypes.stdlib import kmeans, sliding
+from tracetypes.stdlib.asof_joins import AsOfJoin, NearestJoin
 from tracetypes.stdlib.duplicates import DeduplicateWithin
 from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin
 from tracetypes.stdlib.item_windows import SessionWindow, TimeWindow
-from tracetypes.stdlib.joins import AsOfJoin, FromLeft, FromRight, IntervalJoin, Times
+from tracetypes.stdlib.joins import FromLeft, FromRight, IntervalJoin, Times
 from tracetypes.stdlib.window_joins import OwnTimeJoin, SidesInOrder
 
 
@@ -36,6 +37,12 @@ def point(event: Event) -> tuple[float]:
 
 SECOND = 1_000_000
 TIMES: Times[Event, Event] = Times(second, second, "s")
+NEAREST: list[Any] = [
+    ("full", "backward", False),
+    ("left", "forward", True),
+    ("full", "nearest", False),
+    ("full", "nearest", True),
+]
 OPERATORS: list[Any] = [
     SessionWindow(Mean(), 7 * SECOND, second, "s"),
     TimeWindow(Mean(), 7 * SECOND, 3 * SECOND, second, "s", True, 2 * SECOND),
@@ -45,6 +52,10 @@ OPERATORS: list[Any] = [
     OuterIntervalJoin(TIMES, 9 * SECOND, -3 * SECOND, "left", None),
     IntervalSemiJoin(TIMES, 4 * SECOND, 6 * SECOND, "anti"),
     AsOfJoin(TIMES, 5 * SECOND),
+    *[
+        NearestJoin(Times(second, second, "s", left_first=strict), 5 * SECOND, how, direction, strict, None)
+        for how, direction, strict in NEAREST
+    ],
     OwnTimeJoin(SidesInOrder(), 7 * SECOND, 3 * SECOND, TIMES.of, "us", False, 2 * SECOND, "full"),
 ]
 
@@ -62,7 +73,7 @@ def test_nothing_happens_before_it_is_due(op: Any, steps: list[tuple[int, str]],
             state, last = op.on_marker(state, "a", Marker(ts * SECOND), emitted.append), ts
         else:
             value: Any = Event("a", ts, ts % 3)
-            if isinstance(op, IntervalJoin | OuterIntervalJoin | IntervalSemiJoin | AsOfJoin | OwnTimeJoin):
+            if isinstance(op, IntervalJoin | OuterIntervalJoin | IntervalSemiJoin | AsOfJoin | NearestJoin | OwnTimeJoin):
                 value = FromLeft(value) if what == "left" else FromRight(value)
             state = op.on_item(state, "a", value, emitted.append)
 

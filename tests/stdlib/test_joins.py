@@ -14,18 +14,16 @@ from hypothesis import strategies as st
 from tests.stdlib.small import Event, by_marker, source
 from tests.strategies import some
 from tracetypes import Dataflow, Marker, U, UsageError, check, every, in_band, interpret_rows
+from tracetypes.stdlib.asof_joins import AsOf, AsOfJoin, asof_join
 from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin, interval_join
 from tracetypes.stdlib.join_kinds import result_of
 from tracetypes.stdlib.joins import (
-    AsOf,
-    AsOfJoin,
     FromLeft,
     FromRight,
     IntervalJoin,
     Joined,
     Tag,
     Times,
-    asof_join,
 )
 from tracetypes.testing import check_deployments, check_laws
 
@@ -167,7 +165,7 @@ def test_state_is_pruned_by_markers() -> None:
             state = op.on_item(state, "a", side(Event("a", ts, 0)), lambda pair: None)
     state = op.on_marker(state, "a", Marker(5_000_000), lambda pair: None)
     assert [[time // 10**6 for time, _ in side] for side in state] == [[2, 3, 4], [3, 4]]
-    latest: AsOfJoin[str, Event, Event] = AsOfJoin(times, 2_000_000)
+    latest: AsOfJoin[str, Event, Event, Any] = AsOfJoin(times, 2_000_000)
     known = latest.on_item(None, "a", FromRight(Event("a", 3, 0)), lambda pair: None)
     assert latest.on_marker(known, "a", Marker(5_000_000), lambda pair: None) == known
     assert latest.on_marker(known, "a", Marker(5_000_001), lambda pair: None) is None
@@ -204,7 +202,7 @@ def test_a_semi_join_keeps_no_left_item_that_has_a_partner() -> None:
 
 def test_asof_never_tells_what_was_not_yet_known() -> None:
     """Where blocks are not by time: a right item of a later time has come before the left one."""
-    op: AsOfJoin[str, Event, Event] = AsOfJoin(Times(second, second, "s"))
+    op: AsOfJoin[str, Event, Event, Any] = AsOfJoin(Times(second, second, "s"))
     told: list[Any] = []
     op.on_item((9_000_000, Event("a", 9, 0)), "a", FromLeft(Event("a", 5, 1)), told.append)
     assert told == [AsOf(Event("a", 5, 1), None)]

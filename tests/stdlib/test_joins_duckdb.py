@@ -19,7 +19,8 @@ from tests.stdlib.small import Event, by_marker
 from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_rows, sort
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
-from tracetypes.stdlib import Joined, equi_join, interval_join, table_join, window_join
+from tracetypes.stdlib import AsOf, Joined, asof_join, equi_join, interval_join, table_join, window_join
+from tracetypes.stdlib.asof_joins import Direction
 from tracetypes.stdlib.join_kinds import How
 from tracetypes.stdlib.table_joins import TableHow
 
@@ -188,6 +189,30 @@ def block_end(time: str, period: int) -> str:
     return f"{time} - (({time} % {period}) + {period}) % {period} + {period}"
 
 
+def as_of(direction: str, strict: bool, how: Any) -> Kind:
+    """The nearest right item on one side or on both."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        tolerance, equal = chance.choice([1, 4, 30]), "" if strict else "="
+        is_after = f"r.ts >{equal if direction == 'forward' else ''} l.ts"
+        near = "r.ts <> l.ts" if strict else "true"
+        side = {"backward": f"r.ts <{equal} l.ts", "forward": is_after, "nearest": near}[direction]
+        place = f"abs(r.ts - l.ts), {is_after}, CASE WHEN {is_after} THEN r.x ELSE -r.x END"
+        last = f"CASE WHEN r.ts IS NULL THEN l.ts + {tolerance} ELSE greatest(l.ts, r.ts, 2 * l.ts - r.ts - 1) END"
+        until = block_end("l.ts", period)
+        if direction != "backward":
+            until = f"least({block_end(f'({last})', period)}, {block_end('l.later', period)})"
+        later = f"(SELECT min(ts) FROM rights n WHERE n.key = one.key AND n.ts >{equal} one.ts) AS later"
+        sql = f"""SELECT {until}, l.key, l.ts, l.x, r.ts, r.x
+                  FROM (SELECT *, row_number() OVER () AS id, {later} FROM lefts one) l {how} JOIN rights r
+                  ON l.key = r.key AND abs(r.ts - l.ts) <= {tolerance} AND {side}
+                  QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {place}) = 1"""
+        given: dict[str, Any] = {"direction": direction, "strict": strict, "how": how, "tolerance": tolerance}
+        return (lambda left, right: asof_join(left, right, left_time=second, right_time=second, **given)), sql
+
+    return kind
+
+
 def last_items(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
     """Each later item with the last of the other side."""
     items = chance.choice([1, 2, 3, 10])
@@ -212,6 +237,12 @@ KINDS: dict[str, Kind] = {
     **{f"equi_join, {how}": within_blocks(how) for how in get_args(How)},
     **{f"interval_join, {how}": within_bounds(how) for how in get_args(How)},
     "equi_join of the last items": last_items,
+    **{
+        f"asof_join, {direction}, {'strict, ' * strict}{how}": as_of(direction, strict, how)
+        for direction in get_args(Direction)
+        for strict in (False, True)
+        for how in ("left", "inner")
+    },
 }
 
 
@@ -235,7 +266,7 @@ def setting_of(kind: str, number: int) -> tuple[Setting, Checked, Program]:
 
 def shown(value: Any) -> tuple[Any, ...]:
     """A value of the answer as DuckDB gives it."""
-    sides = (value.left, value.right) if isinstance(value, Joined) else (value, None)
+    sides = (value.left, value.right) if isinstance(value, Joined | AsOf) else (value, None)
     return tuple(part for one in sides for part in ((None, None) if one is None else (one.ts, one.x)))
 
 

@@ -83,5 +83,8 @@ table_join(hub, more, left_time=ts, table_time=lambda p: p.at)  # E: attr-define
 table_join(hub, more, left_time=ts, table_time=lambda p: p.ts, order=ROW_POSITION)  # E: arg-type "table_join"
 table_join(hub, more, left_time=ts, table_time=lambda p: p.ts, order=lambda p: p.at)  # E: attr-defined "at"
 asof_join(hub, more, left_time=ts, right_time=lambda p: p.ts, order=ROW_POSITION)  # E: arg-type "asof_join"
+asof_join(hub, more, how="right", left_time=ts, right_time=lambda p: p.ts)  # E: call-overload "asof_join"
+whole = asof_join(hub, more, how="full", tolerance=5, left_time=ts, right_time=lambda p: p.ts)
+whole.through(map_values(lambda j: j.left.ts, to=int))  # E: union-attr "None"
 equi_join(hub, more, items=9)  # E: call-overload "equi_join"
 equi_join(hub, more, items=9, how="left", left_time=ts, right_time=lambda p: p.ts)  # E: call-overload "equi_join"

@@ -101,6 +101,12 @@ alone = interval_join(hub, prices, how="anti", before=5, after=0, left_time=lamb
 assert_type(alone, Stream[O[str, Reading]])
 known = asof_join(hub, prices, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(known, Stream[O[str, AsOf[Reading, Price]]])
+ahead = asof_join(hub, prices, direction="forward", tolerance=5, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(ahead, Stream[O[str, AsOf[Reading, Price]]])
+known_only = asof_join(hub, prices, how="inner", strict=True, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(known_only, Stream[O[str, Joined[Reading, Price]]])
+both_sides = asof_join(hub, prices, how="full", tolerance=5, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(both_sides, Stream[O[str, Joined[Reading | None, Price | None]]])
 
 assert_type(window_join(hub, prices, size=60), Stream[U[str, Joined[Reading, Price]]])
 assert_type(window_join(hub, prices, panes=6, how="left"), Stream[U[str, Joined[Reading, Price | None]]])
