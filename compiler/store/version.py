@@ -20,7 +20,7 @@ from tracetypes.version import VERSION
 
 __all__ = ["FORMAT", "begin_removal", "look", "stamp"]
 
-FORMAT = 10
+FORMAT = 11
 """Raise it when anything that a checkpoint holds changes its layout or its meaning: pickled states, ``graph.json``,
 ``program.json``, commit records, manifests of channels, what Spark's state stores and offsets hold of ours."""
 
