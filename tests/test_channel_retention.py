@@ -15,6 +15,7 @@ from tests.strategies import some
 from tracetypes.compiler.backend.channel_retention import ChannelRetention
 from tracetypes.compiler.store.channel import Kept
 from tracetypes.compiler.store.file_channel import FileChannel
+from tracetypes.compiler.store.places import on_disk
 
 
 class Log:
@@ -93,9 +94,9 @@ def test_a_channel_without_sender_and_readers_keeps_all() -> None:
 def test_what_a_channel_keeps_for_each_reader(tmp_path: Path) -> None:
     channel = FileChannel("counts", tmp_path / "counts")
     for number, size in ((1, 10), (2, 20), (3, 40)):
-        (channel.rows / f"{number:08d}-0000.parquet").write_bytes(bytes(size))
-        (channel.manifests / f"{number:08d}.jsonl").write_bytes(bytes(5))
-        os.utime(channel.manifests / f"{number:08d}.jsonl", (0, 1000 * number))
+        (on_disk(channel.rows) / f"{number:08d}-0000.parquet").write_bytes(bytes(size))
+        (on_disk(channel.manifests) / f"{number:08d}.jsonl").write_bytes(bytes(5))
+        os.utime(on_disk(channel.manifests) / f"{number:08d}.jsonl", (0, 1000 * number))
     kept = ChannelRetention(SimpleNamespace(channel=channel, places=lambda log: log.places), sender(3))
     slow: Any = Log(2)
     ready: Any = Log(4)
@@ -107,7 +108,7 @@ def test_what_a_channel_keeps_for_each_reader(tmp_path: Path) -> None:
     slow.places[0] = 3
     kept.clean()
     assert kept.kept_for() == {"slow": Kept(45, 3000), "ready": Kept(0, None), "new": Kept(45, 3000)}
-    assert sorted(os.listdir(channel.rows)) == ["00000003-0000.parquet"]
+    assert sorted(os.listdir(on_disk(channel.rows))) == ["00000003-0000.parquet"]
 
 
 NAMES = st.sampled_from("abc")
@@ -152,7 +153,7 @@ def test_nothing_is_removed_that_somebody_needs(steps: list[tuple[str, str, int]
 def test_a_channel_that_is_removed_keeps_nothing(tmp_path: Path) -> None:
     """A workspace removes channels in one thread and asks what they keep in another."""
     channel = FileChannel("c", tmp_path / "c")
-    (channel.rows / "00000003-0000.parquet").write_bytes(b"1234")
+    (on_disk(channel.rows) / "00000003-0000.parquet").write_bytes(b"1234")
     assert channel.kept(0).size == 4
-    shutil.rmtree(channel.path)
+    shutil.rmtree(on_disk(channel.path))
     assert channel.kept(0) == Kept(0, None)

@@ -28,6 +28,7 @@ from tracetypes.compiler.connectors.record_ends import LINES
 from tracetypes.compiler.runtime.messages import TakenSplits
 from tracetypes.compiler.store import input_files, known_files
 from tracetypes.compiler.store.input_files import InputFiles, by_time
+from tracetypes.compiler.store.places import on_disk
 
 ROWS = [f"row {n}" for n in range(40)]
 
@@ -636,7 +637,7 @@ def test_what_is_kept_of_many_files_is_a_line_each(tmp_path: Path) -> None:
         job.files.keep(about for _, about in job.records)
     job.records = [(0, {"listing": 1, "files": []})]
     job.start()
-    log = job.files.home / "files.jsonl"
+    log = on_disk(job.files.home) / "files.jsonl"
     assert len(log.read_text().splitlines()) == 300
     with log.open("a") as torn:
         torn.write('["/half')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
@@ -20,6 +19,7 @@ from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.inspection import Blobs, StateLog
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.places import Place
 from tracetypes.errors import UsageError
 
 __all__ = ["Backend", "BackendLog", "Engine", "OpenInput", "Opening", "Running", "refuse_unsupported"]
@@ -31,14 +31,14 @@ class BackendLog(StateLog, Protocol):
     def clean(self) -> None:
         """Remove what a start left that was killed before its first epoch had begun."""
 
-    def moved(self, before: Path, after: Path, /) -> None:
+    def moved(self, before: Place, after: Place, /) -> None:
         """The checkpoint is a copy. What lay in the directory ``before`` lies in ``after`` now."""
 
     @property
-    def listed(self) -> Sequence[Path]:
+    def listed(self) -> Sequence[Place]:
         """The files of listings that epochs have taken."""
 
-    def took_from(self, directory: Path, epoch: int, /) -> bool:
+    def took_from(self, directory: Place, epoch: int, /) -> bool:
         """Whether an epoch, or one before it, has taken the end of the sources, which is a file of a directory."""
 
 
@@ -68,7 +68,7 @@ class OpenInput(Protocol):
     def warning(self) -> str | None:
         """What a run says once about it."""
 
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+    def files(self, checkpoint: Place, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files of a reading that the driver lists; None if there are none. Options are those of
         :class:`InputFiles`."""
 
@@ -112,11 +112,14 @@ class Backend(Protocol):
     def tasks(self) -> int:
         """How many splits are read at once."""
 
-    def log(self, checkpoint: Path, /) -> BackendLog:
+    def log(self, checkpoint: Place, /) -> BackendLog:
         """Its record of a segment. Writes nothing."""
 
     def prepare(self, width: int, locks: Locks) -> None:
         """Called once before anything starts. ``width``: of the widest plan that is known."""
+
+    def reach(self, checkpoint: Place) -> None:
+        """See that it can keep its record in a checkpoint there. Raises :class:`UsageError`."""
 
     def open(self, opening: Opening, /) -> OpenInput:
         """The input of a source."""
@@ -144,7 +147,7 @@ class Engine(Protocol):
     def unsupported(self, inputs: Mapping[str, object], /) -> Sequence[str]:
         """What the backend cannot do with these inputs, with reasons. Called before anything runs."""
 
-    def log(self, checkpoint: Path, /) -> BackendLog:
+    def log(self, checkpoint: Place, /) -> BackendLog:
         """As of :class:`Backend`."""
 
     def states(self) -> Blobs:

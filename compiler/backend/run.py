@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,9 @@ from tracetypes.compiler.store.open_keys import ends_in_band, open_keys
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import MemoryOutput
 from tracetypes.compiler.store.overlap import is_listed
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.compiler.store.takeover import held, home_of
 from tracetypes.compiler.store.version import look
 from tracetypes.gate_check import opens_for_certain
 from tracetypes.nodes import title
@@ -72,18 +74,25 @@ def run_program(
     it was.
     """
     options, control, clock = options or RunOptions(), control or Control(), clock or Clock()
-    root, say = places.checkpoint, notify or (lambda _: None)
-    look(root)
+    place, say = places.checkpoint, notify or (lambda _: None)
+    look(home_of(place))
     with (
         tempfile.TemporaryDirectory(prefix="tracetypes-") as scratch,
         control.of_signals(),
         locks or Locks() as locks,
+        ExitStack() as holding,
     ):
-        set_apart(places.inputs, {"the checkpoint": root})
-        locks.take(root, "the checkpoint")
+        set_apart(places.inputs, {"the checkpoint": place})
+        locks.take(place, "the checkpoint")
         backend.prepare(program.width, locks)
+        backend.reach(place)
+        before = home_of(place)
+        refuse_finished(
+            before, program, checkpoints_of(before, program, backend.log), places.input_files, appended=options.appended
+        )
+        mine = holding.enter_context(held(place, lambda query, was, now: backend.log(query).moved(was, now)))
+        root = mine.home
         checkpoints = checkpoints_of(root, program, backend.log)
-        refuse_finished(root, program, checkpoints, places.input_files, appended=options.appended)
         leaves = [leaf for plan in program.plans for leaf in plan.sources]
         readings = Counter(leaf.source.name for leaf in leaves)
         summary = Summary(readings=readings)
@@ -98,6 +107,7 @@ def run_program(
         opener = SegmentOpener(backend, program, places, options, checkpoints, locks, reports, scratch)
         opener.open_outputs()
         checkpoints.write()
+        mine.check()
         started = time.monotonic()
         opener.open_inputs({leaf.source.name: leaf for leaf in leaves}, readings)
         for one in opener.inputs.values():
@@ -210,7 +220,7 @@ def _in_python(store: RunStore) -> Iterator[str]:
 
 @contextmanager
 def _nothing_unread(
-    stores: Collection[RunStore], checkpoint: Path, control: Control, *, follow: bool
+    stores: Collection[RunStore], checkpoint: Place, control: Control, *, follow: bool
 ) -> Iterator[None]:
     """Inside, a run comes to the end that was begun before. Raises :class:`RunError` ``TT212`` when there are files that came
     after the end of their source: nobody reads them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -13,9 +13,14 @@ from tracetypes.compiler.connectors.files import Order
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.overlap import is_listed
+from tracetypes.compiler.store.places import Place, place_of
 from tracetypes.compiler.store.topic_channel import Topics
 
 __all__ = ["Places", "RunOptions"]
+
+
+def _place(checkpoint: str | os.PathLike[str] | Place) -> Place:
+    return place_of(checkpoint) if isinstance(checkpoint, str | os.PathLike) else checkpoint
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -29,7 +34,7 @@ class Places:
 
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Callable[[Plan, str], Output]]
-    checkpoint: Path = attrs.field(converter=Path)
+    checkpoint: Place = attrs.field(converter=_place)
     side_outputs: Callable[[str], SideOutputs]
     topics: Topics | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +10,7 @@ from tracetypes.compiler.store.function_output import FunctionOutput
 from tracetypes.compiler.store.memory_output import ListOutput, TerminalOutput
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
+from tracetypes.compiler.store.places import Place, place_of
 from tracetypes.epochs import BatchFunction
 from tracetypes.rejects import SideOutputRow
 
@@ -29,7 +29,7 @@ class RunOutputs:
 
     engine: Engine
     outputs: Mapping[str, Any]
-    checkpoint: str
+    checkpoint: Place
     late: str
     rejects: str
     kept: bool
@@ -39,7 +39,7 @@ class RunOutputs:
 
     def side_outputs(self, run: str) -> SideOutputs:
         """The directories of late and rejected rows, for the run of a name."""
-        return SideOutputs(Path(self.late), Path(self.rejects), run)
+        return SideOutputs(place_of(self.late), place_of(self.rejects), run)
 
     def opened(self, sink: str, plan: Plan, run: str) -> Output:
         """The output of a sink."""
@@ -52,6 +52,6 @@ class RunOutputs:
                 return TerminalOutput(plan, sink if len(self.outputs) > 1 else "", *aside)
             case BatchFunction(function=function, rows=rows):
                 given = self.engine.data_frame if rows == "spark" else None
-                return FunctionOutput(plan, function, self.side_outputs(run), Path(self.checkpoint), given)
+                return FunctionOutput(plan, function, self.side_outputs(run), self.checkpoint, given)
             case _:
                 return open_output(plan, str(target), run, self.late, self.rejects)

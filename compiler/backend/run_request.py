@@ -211,8 +211,8 @@ class RunRequest:
     def places(self, temporary: str | None = None) -> tuple[str, str, str]:
         """The checkpoint, and the places of late items and rejects."""
         checkpoint = os.fspath(self.checkpoint or Path(self.home or temporary or "") / "_checkpoint")
-        home = self.home or (checkpoint if temporary is None else temporary)
-        return checkpoint, self.late or str(Path(home) / "_late"), self.rejects or str(Path(home) / "_rejects")
+        home = (self.home or (checkpoint if temporary is None else temporary)).rstrip("/")
+        return checkpoint, self.late or f"{home}/_late", self.rejects or f"{home}/_rejects"
 
     def _run(
         self,
@@ -225,6 +225,7 @@ class RunRequest:
     ) -> Result:
         with extras():
             from tracetypes.compiler.backend.backend import refuse_unsupported
+            from tracetypes.compiler.backend.checkpoint_address import refuse_checkpoint
             from tracetypes.compiler.backend.control import Control
             from tracetypes.compiler.backend.run import run_program
             from tracetypes.compiler.backend.run_options import Places, RunOptions
@@ -233,7 +234,9 @@ class RunRequest:
             from tracetypes.compiler.connectors.program_rows import in_program
             from tracetypes.compiler.connectors.registry import connector_of
             from tracetypes.compiler.store.compatibility import refuse
-            from tracetypes.compiler.store.overlap import is_listed, local, refuse_overlaps
+            from tracetypes.compiler.store.overlap import is_listed, refuse_overlaps
+            from tracetypes.compiler.store.places import place_of
+            from tracetypes.compiler.store.takeover import home_of
             from tracetypes.compiler.store.topic_channel import Topics
             from tracetypes.compiler.store.version import look
 
@@ -245,37 +248,36 @@ class RunRequest:
         }
         channels = Topics.of(self.channels) if self.channels else None
         checkpoint, late, rejects = self.places(temporary)
-        if local(checkpoint) is None:
-            raise UsageError(
-                "TT402", f"--checkpoint {checkpoint} is not local", fix="give a directory of a local or mounted disk"
-            )
+        gated = any(segment.gate is not None for segment in self.program.segments)
+        refuse_checkpoint(checkpoint, self.engine.backend, gated=gated, overwrites=self.overwrite is not False)
+        place = place_of(checkpoint)
         outputs = {f"the output of sink {sink!r}": path for sink, path in self.paths.items() if path != "-"}
         outputs |= {"the checkpoint": checkpoint, "the directory of late items": late}
         outputs |= {"the directory of rejects": rejects}
         refuse_overlaps({name: one for name, one in inputs.items() if isinstance(one, str)}, outputs)
         if self.overwrite is False:
-            look(Path(checkpoint))
+            look(home_of(place))
         for source, one in inputs.items():
             if isinstance(one, str):
                 connector_of(one).look_for(source, one)
-        locks.take(Path(checkpoint), "the checkpoint")
+        locks.take(place, "the checkpoint")
         for path in self.paths.values():
             if _is_directory(path):
                 locks.take(Path(path), "the output directory")
         if self.overwrite is not False and temporary is None:
             self._remove(locks, Path(checkpoint), (Path(late), Path(rejects)))
         paths = {name: one for name, one in inputs.items() if isinstance(one, str) and is_listed(one)}
-        refuse(Path(checkpoint), self.program, self.engine.log, paths, appended=self.appended == "read")
+        refuse(home_of(place), self.program, self.engine.log, paths, appended=self.appended == "read")
         if self.paths and not self.keeps_nothing:
-            locks.take(Path(late), "the directory of late items")
-            locks.take(Path(rejects), "the directory of rejects")
+            locks.take(place_of(late), "the directory of late items")
+            locks.take(place_of(rejects), "the directory of rejects")
         # py4j logs tracebacks there; our own messages say what it was
         logging.getLogger().addHandler(logging.NullHandler())
         say = status or (lambda _: None)
         say(f"starting {self.engine.name}")
         control = control or Control(starts=True)
         self.clock.lap("checks")
-        opened = RunOutputs(self.engine, self.outputs, checkpoint, late, rejects, any(self.kept))
+        opened = RunOutputs(self.engine, self.outputs, place, late, rejects, any(self.kept))
         with ExitStack() as stack:
             with control.of_signals():
                 show = notify or partial(print, file=sys.stderr)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -29,6 +28,7 @@ from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.output_interface import Output
 from tracetypes.compiler.store.overlap import refuse_overlaps
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.topic_channel import TopicChannel
 from tracetypes.errors import RunError
@@ -126,7 +126,7 @@ class SegmentOpener:
         for what, place in output.places.items():
             self.locks.take(place, what)
 
-    def _channel(self, name: str, path: Path, run: str, *, gated: bool) -> Channel:
+    def _channel(self, name: str, path: Place, run: str, *, gated: bool) -> Channel:
         """A channel. What a gate holds lies on disk, so the channel behind it does."""
         if gated:
             return GateChannel(name, path)
@@ -147,7 +147,7 @@ def begin_files(
             files.begin(store.about(leaf.label), log.listed, log.ended, store.visible, not is_straight(plan))
 
 
-def set_apart(inputs: Mapping[str, Any], places: Mapping[str, Path]) -> None:
+def set_apart(inputs: Mapping[str, Any], places: Mapping[str, Place]) -> None:
     """See that nothing that is written is read. Raises :class:`UsageError` ``TT222``."""
     paths = {source: address for source, address in inputs.items() if isinstance(address, str)}
     refuse_overlaps(paths, {what: str(place) for what, place in places.items()})

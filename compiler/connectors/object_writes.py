@@ -17,7 +17,20 @@ from tracetypes.compiler.connectors.store_clients import client
 from tracetypes.compiler.connectors.store_errors import store_error
 from tracetypes.errors import TraceTypesError
 
-__all__ = ["Note", "copy_object", "in_parallel", "object_names", "put_if", "read_note", "remove_objects", "upload"]
+__all__ = [
+    "Note",
+    "children",
+    "copy_object",
+    "in_parallel",
+    "modified_at",
+    "object_names",
+    "object_sizes",
+    "put",
+    "put_if",
+    "read_note",
+    "remove_objects",
+    "upload",
+]
 
 
 @attrs.frozen
@@ -90,6 +103,34 @@ def object_names(folder: str) -> list[str]:
     return [place.beside(one["path"]) for one in objects]
 
 
+def children(folder: str) -> set[str]:
+    """The names of the objects and folders in a folder. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(folder) as (store, key):
+        found = obstore.list_with_delimiter(store, prefix=f"{key.rstrip('/')}/")
+    paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+    return {path.rstrip("/").rpartition("/")[2] for path in paths if path.rstrip("/") != key.rstrip("/")}
+
+
+def object_sizes(folder: str) -> Iterator[tuple[str, int, float]]:
+    """The name, the size and the time of each object in a folder. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(folder) as (store, key):
+        found = obstore.list_with_delimiter(store, prefix=f"{key.rstrip('/')}/")["objects"]
+    for one in found:
+        yield one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp()
+
+
+def modified_at(address: str) -> float:
+    """When an object was put, in seconds since 1970 by the clock of the store. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(address) as (store, key):
+        return float(obstore.head(store, key)["last_modified"].timestamp())
+
+
 def read_note(address: str) -> Note | None:
     """A small object, None if there is none. Raises :class:`OSError`."""
     import obstore
@@ -101,6 +142,14 @@ def read_note(address: str) -> Note | None:
             return Note(answer.bytes().to_bytes(), {name: text for name, text in about.items() if text is not None})
     except FileNotFoundError:
         return None
+
+
+def put(address: str, content: bytes) -> None:
+    """Put a small object, or put it again. Raises :class:`OSError`."""
+    import obstore
+
+    with _at(address) as (store, key):
+        obstore.put(store, key, content)
 
 
 def put_if(address: str, content: bytes, before: Note | None) -> bool:

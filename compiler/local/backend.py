@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -25,6 +24,7 @@ from tracetypes.compiler.local.segment import LocalSegment
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.places import Place
 from tracetypes.errors import UsageError
 
 __all__ = ["LocalBackend", "LocalEngine"]
@@ -44,7 +44,7 @@ class LocalBackend:
         return self.options.tasks(self.width)
 
     @staticmethod
-    def log(checkpoint: Path) -> LocalLog:
+    def log(checkpoint: Place) -> LocalLog:
         """Our own log."""
         return LocalLog(checkpoint)
 
@@ -59,6 +59,10 @@ class LocalBackend:
         limit_heaps()
         if not has_gil():
             pa.array([0]).to_numpy()
+
+    @staticmethod
+    def reach(checkpoint: Place) -> None:
+        """It lies on a disk: a run sees to that before it starts."""
 
     @staticmethod
     def open(opening: Opening) -> LocalInput:
@@ -108,7 +112,7 @@ class LocalEngine:
         ] + ([f"sources {' and '.join(standard)} read the same standard input"] if len(standard) > 1 else [])
 
     @staticmethod
-    def log(checkpoint: Path) -> LocalLog:
+    def log(checkpoint: Place) -> LocalLog:
         """Our own log."""
         return LocalLog(checkpoint)
 

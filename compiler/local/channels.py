@@ -35,13 +35,14 @@ class ManifestSplits:
         """Behind the manifests that are there."""
         if "end" in since:
             return since
-        numbers = sorted(n for n in map(manifest_number, self.channel.manifests.iterdir()) if n >= since["next"])[:MOST]
-        return {"next": numbers[-1] + 1} if numbers else since
+        numbers = sorted(manifest_number(one.name) for one in self.channel.manifests.iterdir())
+        following = [number for number in numbers if number >= since["next"]][:MOST]
+        return {"next": following[-1] + 1} if following else since
 
     def splits(self, since: Offset, until: Offset) -> list[tuple[str]]:
         """Their lines, in order."""
-        paths = sorted(self.channel.manifests.iterdir(), key=manifest_number)
-        within = (path for path in paths if since["next"] <= manifest_number(path) < until["next"])
+        numbered = sorted((manifest_number(path.name), path) for path in self.channel.manifests.iterdir())
+        within = (path for number, path in numbered if since["next"] <= number < until["next"])
         run = self.channel.contents.run
         lines = [line for path in within for line in entries_of(path, run)]
         if "end" in until and "end" not in since:

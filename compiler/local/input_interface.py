@@ -17,6 +17,7 @@ from tracetypes.compiler.runtime.messages import Message, Piece
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.places import Place
 
 __all__ = ["LocalInput", "SplitReader", "SplitRows"]
 
@@ -47,7 +48,7 @@ class LocalInput(ABC):
 
     identity: EndpointIdentity
 
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+    def files(self, checkpoint: Place, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files of a reading; None if there are none."""
         return None
 

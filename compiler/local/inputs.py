@@ -44,6 +44,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.formats import Avro, Parquet
 from tracetypes.sources import reader
@@ -106,7 +107,7 @@ class LocalFiles(LocalInput):
         self.source_files = SourceFiles(leaf, path, order)
         self.source_files.check_first()
 
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles:
+    def files(self, checkpoint: Place, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles:
         """All of them."""
         options = {"tasks": tasks, "at_once": self.at_once, "appended": appended, "follows": follows}
         return self.source_files.input_files(checkpoint, label, **options)

@@ -28,7 +28,6 @@ from contextlib import closing, contextmanager
 from functools import cached_property, reduce
 from itertools import groupby
 from operator import xor
-from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -40,7 +39,8 @@ from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.runtime.regroup import divided
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
-from tracetypes.compiler.store.listings import Listings
+from tracetypes.compiler.store.listings import listings_in
+from tracetypes.compiler.store.places import Place, on_disk
 from tracetypes.compiler.store.small_files import apart, damaged, read_json
 from tracetypes.compiler.wire.seals import checksum
 
@@ -115,8 +115,9 @@ class LocalLog:
 
     backend = "local"
 
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint, self.path = checkpoint, checkpoint / "local"
+    def __init__(self, checkpoint: Place) -> None:
+        self.checkpoint = checkpoint
+        self.path = on_disk(checkpoint) / "local"
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._known: dict[ShardId, Sequence[bytes]] | None = None
@@ -306,21 +307,21 @@ class LocalLog:
             shutil.rmtree(self.path, ignore_errors=True)
             self._is_signed = False
 
-    def moved(self, before: Path, after: Path) -> None:
+    def moved(self, before: Place, after: Place) -> None:
         """Nothing names a directory."""
 
     @property
-    def listed(self) -> list[Path]:
+    def listed(self) -> list[Place]:
         """The listings that epochs have taken."""
         return [
-            Listings(home_of(self.checkpoint, label), 1).place(number) / "0.jsonl"
+            listings_in(home_of(self.checkpoint, label), 1).place(number) / "0.jsonl"
             for (line,) in self._all("SELECT takes FROM epochs")
             for label, (since, until) in Takes.of(line).sources.items()
             if "listing" in until
             for number in range(since["listing"] + 1, until["listing"] + 1)
         ]
 
-    def took_from(self, directory: Path, epoch: int) -> bool:
+    def took_from(self, directory: Place, epoch: int) -> bool:
         """Whether the sources have ended with an epoch or with one before it, by its record. (Spark finds the end as a file of
         ``directory``.)"""
         return bool(self._one("SELECT max(drain) FROM epochs WHERE number <= ?", 0, epoch))

@@ -46,6 +46,7 @@ from tracetypes.compiler.runtime.emissions import RunStopped
 from tracetypes.compiler.runtime.messages import Difference, Message
 from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.places import on_disk
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.errors import CodedError, RunError
 
@@ -107,7 +108,7 @@ class LocalSegment(RunningSegment):
 
     def _place(self, label: str) -> Path:
         """What the rows of a reading are kept in, if they cannot be read again."""
-        return self.store.path / "local" / "arrived" / label
+        return on_disk(self.store.path) / "local" / "arrived" / label
 
     def _epochs(self) -> None:
         """One epoch after the other, until no more comes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -27,9 +26,11 @@ from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.prints import show_prints
 from tracetypes.compiler.spark.query import Query, RunningQuery
 from tracetypes.compiler.spark.session import configure, session
+from tracetypes.compiler.spark.stores import reach
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.inspection import Blobs
 from tracetypes.compiler.store.locks import Locks
+from tracetypes.compiler.store.places import Place
 
 __all__ = ["SparkBackend", "SparkEngine"]
 
@@ -46,7 +47,7 @@ class SparkBackend:
         return self.spark.sparkContext.defaultParallelism
 
     @staticmethod
-    def log(checkpoint: Path) -> SparkLog:
+    def log(checkpoint: Place) -> SparkLog:
         """Spark's own log."""
         return SparkLog(checkpoint)
 
@@ -58,6 +59,10 @@ class SparkBackend:
         """Configure the session."""
         configure(self.spark, width)
         locks.share(*java_lock(self.spark))
+
+    def reach(self, checkpoint: Place) -> None:
+        """On a disk, or on a store that Hadoop's client reaches."""
+        reach(self.spark, checkpoint)
 
     def open(self, opening: Opening) -> Input:
         """The input of a source."""
@@ -99,7 +104,7 @@ class SparkEngine:
         ]
 
     @staticmethod
-    def log(checkpoint: Path) -> SparkLog:
+    def log(checkpoint: Place) -> SparkLog:
         """Spark's own log."""
         return SparkLog(checkpoint)
 

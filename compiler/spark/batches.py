@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +17,7 @@ from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.spark.wire import BEFORE
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.staging import unwritable
 from tracetypes.compiler.wire.messages import decode
@@ -38,7 +38,7 @@ class EndOfSources:
         # Topics and tables are taken up to their ends at once, if not on_batch otherwise.
         self.store, self.log, self.drain = store, log, drain and all(one.at_once for one in inputs.values())
         self.left: list[tuple[int | None, set[str]]] = []
-        self.read: set[Path] = set()
+        self.read: set[Place] = set()
 
     def begin(self) -> None:
         """List the files, unless no new ones may be read any more."""
@@ -46,7 +46,7 @@ class EndOfSources:
         for files in listed if not self.store.drained else ():
             files.look()
         self.left = [one.waiting for one in self.inputs.values() if one.waiting is not None]
-        self.left += [(files.tasks, files.waiting) for files in listed]
+        self.left += [(files.listings.parts, files.waiting) for files in listed]
 
     def look(self) -> None:
         """End the sources if the next micro-batch takes the last files."""

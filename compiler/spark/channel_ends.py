@@ -12,7 +12,6 @@ its tasks and none for the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +22,7 @@ from tracetypes.compiler.spark.channels import ChannelReader, FileReader
 from tracetypes.compiler.spark.files import literal
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store.file_channel import manifest_lines, manifest_number
+from tracetypes.compiler.store.places import Place, spark_address
 from tracetypes.compiler.store.small_files import write_lines
 from tracetypes.silence import Need
 
@@ -34,13 +34,13 @@ FILE: Final = "00000000"
 class EndingReader(ChannelReader):
     """Reads a channel of files that may end for one query. ``folder``: of its ends. ``until``: the place at which it ends."""
 
-    def __init__(self, name: str, reader: FileReader, folder: Path, until: int | None) -> None:
+    def __init__(self, name: str, reader: FileReader, folder: Place, until: int | None) -> None:
         self.name, self.reader, self.folder, self.until = name, reader, folder, until
         self.channel = reader.channel
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
         """The lines of the channel, and its last one."""
-        ends = spark.readStream.format("text").option("maxFileAge", "36500d").load(literal(str(self.folder)))
+        ends = spark.readStream.format("text").option("maxFileAge", "36500d").load(literal(spark_address(self.folder)))
         mine = ends.where(F.substring_index("value", "\t", 1) == self.name)
         return self.reader.lines(spark, tasks).unionAll(mine.select(F.substring_index("value", "\t", -1).alias("value")))
 
@@ -53,7 +53,7 @@ class EndingReader(ChannelReader):
 class ChannelEnds:
     """The ends of the channels of one query, in a directory. ``channels``: those that it reads, by name."""
 
-    def __init__(self, path: Path, channels: Mapping[str, ChannelRetention], log: SparkLog) -> None:
+    def __init__(self, path: Place, channels: Mapping[str, ChannelRetention], log: SparkLog) -> None:
         self.path, self.channels, self.log = path, channels, log
         self.places: dict[str, int] = {}
         """Where each channel ends that does."""
@@ -79,7 +79,7 @@ class ChannelEnds:
         lines = list[str]()
         for name, channel in self.channels.items():
             manifests = channel.reader.channel.manifests.absolute()
-            taken = max((manifest_number(file) + 1 for file in self.log.listed if file.parent == manifests), default=0)
+            taken = max((manifest_number(file.name) + 1 for file in self.log.listed if file.parent == manifests), default=0)
             while not channel.complete.is_set():
                 place, sent = channel.sent
                 if place >= taken:

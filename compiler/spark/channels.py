@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -28,6 +27,7 @@ from tracetypes.compiler.spark.wire import MESSAGES, ShippedPlan, Task, as_rows,
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, entry_messages
 from tracetypes.compiler.store.file_channel import FileChannel, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
+from tracetypes.compiler.store.places import spark_address
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
 
 __all__ = ["ChannelReader", "ChannelScan", "channel_messages", "reader_of"]
@@ -58,13 +58,11 @@ class FileReader(ChannelReader):
 
     def __init__(self, channel: FileChannel) -> None:
         self.channel: FileChannel = channel
-        for left in channel.path.glob("log-*"):
-            left.unlink()
 
     def lines(self, spark: SparkSession, tasks: int) -> DataFrame:
         """The lines of manifests. Spark records the names of files for a day before the newest one, and ignores older
         files."""
-        manifests = literal(str(self.channel.manifests))
+        manifests = literal(spark_address(self.channel.manifests))
         lines = spark.readStream.format("text").option("maxFileAge", "1d").load(manifests)
         return lines.repartition(tasks) if tasks > 1 else lines  # a manifest is one small file, and names many large ones
 
@@ -74,12 +72,12 @@ class FileReader(ChannelReader):
         places: list[int] = []
         for files in log.taken_files():
             mine = takewhile(lambda path: path.parent == directory, files)
-            places.append(max((manifest_number(path) + 1 for path in mine), default=0))
+            places.append(max((manifest_number(path.name) + 1 for path in mine), default=0))
         return [place for place in places if place]
 
     def trim(self, log: SparkLog) -> None:
         """Shorten the log of manifests."""
-        log.shorten(self.channel.manifests, self.channel.path)
+        log.shorten(self.channel.manifests)
 
 
 class TopicReader(ChannelReader):
@@ -164,7 +162,7 @@ class ChannelScan(Task):
 
 def _place(entry: Entry) -> int:
     """The epoch of the sender that an entry of a manifest is of."""
-    return manifest_number(Path(entry["file"])) if "file" in entry else int(entry["batch"])
+    return manifest_number(entry["file"]) if "file" in entry else int(entry["batch"])
 
 
 def channel_messages(

@@ -11,12 +11,12 @@ looks at all files, and writes the others itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, final
 
 import attrs
 
 from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import apart, damaged, write_lines
 from tracetypes.compiler.wire.seals import checksum, seal, unseal
 
@@ -33,7 +33,7 @@ LOST: Final = "to which time its sources had come with the clock"
 class ClockFiles:
     """The files of one query in a directory. ``run``: its name."""
 
-    path: Path
+    path: Place
     run: str
 
     def begin(self, log: SparkLog) -> None:
@@ -49,7 +49,7 @@ class ClockFiles:
             raise damaged(listed, "it is gone", LOST)
 
     @property
-    def files(self) -> list[Path]:
+    def files(self) -> list[Place]:
         """All of them, in order."""
         return sorted(file for file in self.path.iterdir() if file.name.isdigit())
 
@@ -62,7 +62,7 @@ class ClockFiles:
         for file in files[:-DECISIONS]:
             file.unlink()
 
-    def _look(self, file: Path) -> None:
+    def _look(self, file: Place) -> None:
         """Compare a file with its last line."""
         try:
             *lines, last = file.read_bytes().splitlines() or [b""]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -37,6 +36,8 @@ from tracetypes.compiler.spark.catalyst_operations import NotNative
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import AvroScan, ColumnScan, End, LinesScan, ParquetScan, Scan, TextScan
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.listings import Listings
+from tracetypes.compiler.store.places import Place, spark_address
 from tracetypes.compiler.store.source_files import SourceFiles
 from tracetypes.compiler.tracing import expr
 from tracetypes.conformance import name_of
@@ -118,7 +119,7 @@ class FileInput(Input):
             return None
         return self.files_per_step, {connector_of(name).absolute(name) for name in self.source_files.names}
 
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+    def files(self, checkpoint: Place, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files, if the driver lists them."""
         if not self.is_listed:
             return None
@@ -128,7 +129,7 @@ class FileInput(Input):
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Lines of listings, or rows."""
         if files is not None:
-            frame = self.listing(files.listings.path, files.tasks)
+            frame = self.listing(files.listings)
             if isinstance(self.format, Parquet):
                 return frame, ParquetScan(end)
             if isinstance(self.format, Avro):
@@ -140,11 +141,12 @@ class FileInput(Input):
         assert not isinstance(self.format, Avro)
         return frame, TextScan(end, self.format, self.source_files.header)
 
-    def listing(self, steps: Path, tasks: int) -> DataFrame:
-        """The lines of listings. Spark takes one listing at a time, which has a file for each of the tasks."""
+    def listing(self, listings: Listings) -> DataFrame:
+        """The lines of listings. Spark takes one listing at a time, which has a file for each of the tasks, or one for all."""
         self.source_files.check_first()
         reader = self.spark.readStream.format("text").option("recursiveFileLookup", "true").option("maxFileAge", "1d")
-        return reader.option("maxFilesPerTrigger", tasks).load(literal(str(steps)))
+        lines = reader.option("maxFilesPerTrigger", listings.parts).load(literal(spark_address(listings.path)))
+        return lines.repartition(listings.tasks) if listings.parts < listings.tasks else lines
 
     def frame(self, link: SourceLink) -> tuple[DataFrame, bool]:
         """The rows, with the split of each (:mod:`tracetypes.compiler.spark.scan`). And whether Catalyst computes the

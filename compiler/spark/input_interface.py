@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.compiler.store.places import Place
 
 __all__ = ["Input"]
 
@@ -35,7 +35,7 @@ class Input(ABC):
         """If Spark lists files: how many a micro-batch takes at most, and which; otherwise None."""
         return None
 
-    def files(self, checkpoint: Path, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
+    def files(self, checkpoint: Place, label: str, *, tasks: int, appended: bool, follows: bool) -> InputFiles | None:
         """The files of a reading that the driver lists; None if there are none. Options are those of
         :class:`InputFiles`."""
         return None

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,18 @@ from pyspark.sql import SparkSession
 
 from tracetypes.compiler.store.locks import JavaLock
 
-__all__ = ["end", "java", "java_lock", "java_process", "quiet_accumulators", "running_context", "submitted_conf"]
+__all__ = [
+    "end",
+    "hadoop_version",
+    "has_class",
+    "java",
+    "java_lock",
+    "java_process",
+    "quiet_accumulators",
+    "running_context",
+    "set_hadoop",
+    "submitted_conf",
+]
 
 PATIENCE = 10
 """Seconds for the Java process to end by itself when its driver has ended."""
@@ -186,3 +197,27 @@ def java_lock(spark: SparkSession) -> tuple[JavaLock, int | None]:
         return release
 
     return lock, java_process(spark)
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the Java process of a session has a class."""
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        jvm.java.lang.Class.forName(name, True, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    except Py4JError:
+        return False
+    return True
+
+
+def hadoop_version(spark: SparkSession) -> str:
+    """The version of Hadoop that it has."""
+    jvm: Any = spark.sparkContext._jvm
+    return str(jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+
+def set_hadoop(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set options of Hadoop, but for those that somebody has chosen for the session."""
+    context: Any = spark.sparkContext
+    for name, value in settings.items():
+        if not context.getConf().contains(f"spark.hadoop.{name}"):
+            context._jsc.hadoopConfiguration().set(name, value)

@@ -16,12 +16,9 @@ differently. :mod:`.java` has what is private to Spark's Java process.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlparse
 
@@ -30,6 +27,7 @@ from pyspark.sql import SparkSession
 from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
+from tracetypes.compiler.store.places import Place, place_of, remove_folder, replace, spark_address
 from tracetypes.errors import UsageError
 
 __all__ = ["SparkLog", "operator_numbers", "stage_states"]
@@ -46,9 +44,9 @@ class SparkLog:
 
     backend = "spark"
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: Place) -> None:
         self.path = checkpoint / "spark"
-        self._shortened: dict[tuple[Path, Path], Path] = {}
+        self._shortened: dict[tuple[Place, Place], Place] = {}
 
     # ----------------------------------------------------------------------------------------- micro-batches
 
@@ -93,29 +91,29 @@ class SparkLog:
         """Remove the files of a start that was killed before Spark had begun a micro-batch. Spark would refuse half a
         file of its log, and nothing else there means anything yet."""
         if self.begun < 0:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_folder(self.path)
 
     # -------------------------------------------------------------------------------------- sources of files
 
     @property
-    def source_logs(self) -> set[Path]:
+    def source_logs(self) -> set[Place]:
         """The logs of all sources of files."""
         return set((self.path / "sources").glob("*/[0-9]*"))
 
     @property
-    def listed(self) -> list[Path]:
+    def listed(self) -> list[Place]:
         """The files that all logs of sources name."""
         return list(self.noted(self.source_logs))
 
     @staticmethod
-    def noted(logs: Iterable[Path]) -> Iterator[Path]:
+    def noted(logs: Iterable[Place]) -> Iterator[Place]:
         """The files that some logs name."""
         for log in logs:
             for line in log.read_text().splitlines():
                 if line.startswith("{") and "path" in (entry := json.loads(line)):
                     yield _path(entry)
 
-    def took_from(self, directory: Path, batch: int) -> bool:
+    def took_from(self, directory: Place, batch: int) -> bool:
         """Whether a micro-batch, or one before it, has taken a file of a directory."""
         for at, offset in enumerate(self.offsets(batch)):
             for log in _logs(self.path / "sources" / str(at)) if offset else ():
@@ -124,7 +122,7 @@ class SparkLog:
                         return True
         return False
 
-    def taken_files(self) -> Iterator[Iterator[Path]]:
+    def taken_files(self) -> Iterator[Iterator[Place]]:
         """For each source of files the last committed files, and some before them, in order."""
         for at, offset in enumerate(self.taken):
             if offset is not None and "logOffset" in offset:
@@ -133,30 +131,27 @@ class SparkLog:
                 entries = map(json.loads, () if log is None else _below(log))
                 yield (_path(entry) for entry in entries if entry["batchId"] <= last)
 
-    def moved(self, before: Path, after: Path) -> None:
+    def moved(self, before: Place, after: Place) -> None:
         """Spark knows files that it has read by their whole paths, and a query by an id: it stops one that runs if another one of
         its id starts."""
         metadata = self.path / "metadata"
         if metadata.exists():
-            metadata.with_name(".metadata.crc").unlink(missing_ok=True)
-            metadata.write_text(json.dumps({"id": str(uuid.uuid4())}))
+            _rewrite(metadata, json.dumps({"id": str(uuid.uuid4())}))
         for source in (self.path / "sources").glob("[0-9]*"):
             for log in _logs(source):
-                with log.open() as text:
-                    version = text.readline().rstrip("\n")
                 entries = [json.loads(line) for line in _below(log)]
                 for entry in entries:
-                    if (path := _path(entry)).is_relative_to(before):
-                        entry["path"] = f"file://{quote(str(after / path.relative_to(before)))}"
-                log.with_name(f".{log.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
-                log.write_text("\n".join([version, *map(json.dumps, entries)]))
+                    inside = str(_path(entry)).removeprefix(f"{before}/")
+                    if inside != str(_path(entry)):
+                        entry["path"] = _url(after / inside)
+                _rewrite(log, "\n".join([_version(log), *map(json.dumps, entries)]))
 
-    def shorten(self, directory: Path, scratch: Path) -> None:
-        """Shorten the logs of sources that read a directory, between two micro-batches. ``scratch``: a directory on the
-        same disk that Spark does not read. With every tenth micro-batch Spark writes all names that it ever recorded
-        anew. It takes the newest of these files, if there is one, for all names before it."""
+    def shorten(self, directory: Place) -> None:
+        """Shorten the logs of sources that read a directory, between two micro-batches. With every tenth micro-batch Spark
+        writes all names that it ever recorded anew. It takes the newest of these files, if there is one, for all names before
+        it."""
         for source in (self.path / "sources").glob("[0-9]*"):
-            compact = next((log for log in reversed(_logs(source)) if log.suffix == ".compact"), None)
+            compact = next((log for log in reversed(_logs(source)) if log.name.endswith(".compact")), None)
             if compact is None or self._shortened.get((source, directory)) == compact:
                 continue
             self._shortened[source, directory] = compact
@@ -167,16 +162,8 @@ class SparkLog:
                     break
                 noted.append((entry["batchId"], line))
             if len({batch for batch, _ in noted}) > 2 * NOTED:
-                with compact.open() as text:
-                    version = text.readline().rstrip("\n")
-                hidden = scratch / f"log-{uuid.uuid4().hex}"
-                with hidden.open("w") as text:
-                    lines = (line for batch, line in noted if batch > _number(compact) - NOTED)
-                    text.writelines(f"{line}\n" for line in [version, *lines])
-                    text.flush()
-                    os.fsync(text.fileno())
-                compact.with_name(f".{compact.name}.crc").unlink(missing_ok=True)  # Spark then takes what it finds
-                os.replace(hidden, compact)
+                lines = (line for batch, line in noted if batch > _number(compact) - NOTED)
+                _rewrite(compact, "".join(f"{line}\n" for line in [_version(compact), *lines]))
 
     # ----------------------------------------------------------------------------------------------- state
 
@@ -207,7 +194,7 @@ class SparkLog:
 
     def repartition(self, spark: SparkSession, tasks: int) -> None:
         """Spread the state over another number of parts."""
-        spark._streamingCheckpointManager.repartition(str(self.path), tasks)
+        spark._streamingCheckpointManager.repartition(spark_address(self.path), tasks)
 
     def states(self, spark: SparkSession, operator: int, batch: int) -> Iterator[tuple[int, bytes]]:
         """The state of each group of an operator after a micro-batch, by Spark's number of the group."""
@@ -215,7 +202,7 @@ class SparkLog:
         column = "value.groupState.state"  # of applyInPandasWithState, as which the last operator runs
         if operator:
             reader, column = reader.option("stateVarName", "state"), "value.state"
-        frame = reader.load(str(self.path.resolve())).selectExpr("key.group AS id", f"{column} AS state")
+        frame = reader.load(spark_address(self.path.absolute())).selectExpr("key.group AS id", f"{column} AS state")
         for row in frame.toLocalIterator():
             yield row["id"], bytes(row["state"])
 
@@ -245,20 +232,37 @@ def operator_numbers(stages: Sequence[StageAbout]) -> dict[int, int]:
     return {number: operator for operator, number in enumerate(order)}
 
 
-def _path(entry: Mapping[str, Any]) -> Path:
-    return Path(unquote(urlparse(entry["path"]).path))
+def _path(entry: Mapping[str, Any]) -> Place:
+    """The place of a file that Spark has read."""
+    url = urlparse(entry["path"])
+    return place_of(f"s3://{url.netloc}{unquote(url.path)}" if url.scheme == "s3a" else unquote(url.path))
 
 
-def _logs(source: Path) -> list[Path]:
+def _url(place: Place) -> str:
+    """The same as Spark notes it."""
+    scheme, found, rest = spark_address(place).rpartition("://")
+    return f"{scheme or 'file'}{found or '://'}{quote(rest)}"
+
+
+def _logs(source: Place) -> list[Place]:
     return sorted(source.glob("[0-9]*"), key=_number)
 
 
-def _below(log: Path) -> Iterator[str]:
+def _version(log: Place) -> str:
+    """The first line of a log."""
+    return log.read_text().partition("\n")[0]
+
+
+def _below(log: Place) -> Iterator[str]:
     """The lines below the first one, which names the version."""
-    with log.open() as text:
-        next(text, None)
-        yield from (line.rstrip("\n") for line in text)
+    yield from log.read_text().splitlines()[1:]
 
 
-def _number(log: Path) -> int:
+def _rewrite(file: Place, text: str) -> None:
+    """Write a file of Spark's anew. Hadoop keeps a checksum beside it on a disk; where there is none, it takes what it finds."""
+    (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    replace(file, text.encode())
+
+
+def _number(log: Place) -> int:
     return int(re.split(r"\D", log.name, maxsplit=1)[0])

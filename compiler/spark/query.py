@@ -32,6 +32,7 @@ from tracetypes.compiler.spark.pools import fair_pool
 from tracetypes.compiler.spark.session import configure
 from tracetypes.compiler.spark.wire import ShippedPlan
 from tracetypes.compiler.store.metrics import Batch
+from tracetypes.compiler.store.places import spark_address
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.wire.messages import encode
 from tracetypes.errors import RunError
@@ -341,12 +342,12 @@ def _start(query: Query, *, once: bool = False) -> StreamingQuery:
     query.log.forget()
     spark = handler.spark
     try:
-        control, delivery, clock = str(store.control), handler.output.delivery, store.path / "clock"
+        control, clock, delivery = spark_address(store.control), spark_address(store.path / "clock"), handler.output.delivery
         inputs, channels = query.opened.inputs, query.channels
-        messages = lower(spark, query.parcel, inputs, store.files, channels, control, delivery, str(clock))
+        messages = lower(spark, query.parcel, inputs, store.files, channels, control, delivery, clock)
         writer = messages.writeStream.outputMode("append").queryName(f"{plan.name}-{uuid.uuid4().hex[:6]}")
         writer = writer.trigger(once=True) if once else writer
-        writer = writer.option("checkpointLocation", str(query.log.path)).foreachBatch(handler)
+        writer = writer.option("checkpointLocation", spark_address(query.log.path)).foreachBatch(handler)
         with _STARTS:
             configure(spark, plan.width, 10 if query.ends is None else PAUSE)
             return writer.start()

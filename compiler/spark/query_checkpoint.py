@@ -25,6 +25,7 @@ from tracetypes.compiler.plan.program import whole_plan
 from tracetypes.compiler.spark.log import SparkLog, operator_numbers
 from tracetypes.compiler.spark.session import groups_to_ids
 from tracetypes.compiler.store.inspection import Blobs, CheckpointView, StageAbout
+from tracetypes.compiler.store.places import Place
 from tracetypes.errors import RunError, UsageError
 
 __all__ = ["QueryLog", "made_by", "open_query"]
@@ -54,7 +55,7 @@ def _hash(what: object) -> str:
 class QueryLog(SparkLog):
     """Spark's log of a query that is not ours: its directory is the whole checkpoint."""
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: Place) -> None:
         super().__init__(checkpoint)
         self.path = checkpoint
 

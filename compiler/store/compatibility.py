@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -26,6 +26,8 @@ from tracetypes.compiler.plan.fingerprint import Fingerprint, described, fingerp
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program
 from tracetypes.compiler.store.input_files import unread
+from tracetypes.compiler.store.places import Place
+from tracetypes.compiler.store.secret_key import keep_key, key_of
 from tracetypes.compiler.store.small_files import damaged, read_json, read_own, writable, write_json
 from tracetypes.compiler.store.version import look, stamp
 from tracetypes.errors import RunError
@@ -69,7 +71,7 @@ class EpochLog(Protocol):
         """Raise :class:`UsageError` ``TT402`` for a change that a plan may make, but that the backend cannot make."""
 
 
-Logs: TypeAlias = Callable[[Path], EpochLog]
+Logs: TypeAlias = Callable[[Place], EpochLog]
 """What a backend keeps of a query in a checkpoint."""
 
 
@@ -79,12 +81,12 @@ class CompatibleCheckpoint:
     new. ``changed``: the changes of the plan. ``key``: of secrets, which is stored in ``home``. ``log``: the
     backend's."""
 
-    path: Path
+    path: Place
     graph: Fingerprint
     stages: list[dict[str, Any]]
     known: dict[str, Any] | None
     key: Key
-    home: Path
+    home: Place
     log: EpochLog
     changed: tuple[str, ...] = ()
     run: str = attrs.field(
@@ -106,7 +108,7 @@ class CompatibleCheckpoint:
     def write(self) -> None:
         """Take the directory for this plan. Raises :class:`RunError` ``TT209``."""
         writable(self.path)
-        self.key.write(self.home)
+        keep_key(self.key, self.home)
         stamp(self.path)
         mine = {"graph": self.graph.plain, "stages": self.stages}
         if self.known is None:
@@ -117,9 +119,9 @@ class CompatibleCheckpoint:
             write_json(self.path / "graph.json", {"run": self.run, "backend": self.log.backend, **mine, "before": ended})
 
 
-def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
+def claim(path: Place, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
     """A checkpoint for a plan that runs alone. Raises :class:`RunError` ``TT211`` and :class:`UsageError` ``TT402``."""
-    key = Key.of(path)
+    key = key_of(path)
     checkpoint, refused = _compared(path, plan, fingerprint(plan, key=key), key, path, logs)
     _refuse(path, refused)
     checkpoint.refuse_on_backend()
@@ -127,7 +129,7 @@ def claim(path: Path, plan: Plan, logs: Logs) -> CompatibleCheckpoint:
     return checkpoint
 
 
-def _known(path: Path) -> dict[str, Any] | None:
+def _known(path: Place) -> dict[str, Any] | None:
     look(path)
     known = read_json(path / "graph.json")
     if known is None:
@@ -145,7 +147,7 @@ def _known(path: Path) -> dict[str, Any] | None:
     return known
 
 
-def _nothing_of_a_run(path: Path, name: str, others: Sequence[str]) -> None:
+def _nothing_of_a_run(path: Place, name: str, others: Sequence[str]) -> None:
     """Refuse a directory in which a record is gone and others are there. A new run would write all rows again."""
     there = [one for one in others if (path / one).is_dir() and any((path / one).iterdir())]
     if there:
@@ -158,7 +160,7 @@ def backend_of(graph: Mapping[str, Any]) -> str:
 
 
 def _compared(
-    path: Path, plan: Plan, graph: Fingerprint, key: Key, home: Path, logs: Logs
+    path: Place, plan: Plan, graph: Fingerprint, key: Key, home: Place, logs: Logs
 ) -> tuple[CompatibleCheckpoint, list[str]]:
     known = _known(path)
     if known is None:
@@ -181,7 +183,7 @@ def _compared(
     return CompatibleCheckpoint(path, graph, described(plan), known, key, home, log, changed), refused
 
 
-def _refuse(path: Path, changes: list[str]) -> None:
+def _refuse(path: Place, changes: list[str]) -> None:
     if changes:
         more = [f"and {len(changes) - MOST} more"] if len(changes) > MOST else []
         raise RunError(
@@ -191,7 +193,7 @@ def _refuse(path: Path, changes: list[str]) -> None:
         )
 
 
-def _not_between(checkpoint: CompatibleCheckpoint, channel: Path | None = None) -> None:
+def _not_between(checkpoint: CompatibleCheckpoint, channel: Place | None = None) -> None:
     """Refuse a change between the answer of a micro-batch and its state: one would be of the old graph, the other of the new."""
     number = checkpoint.log.ended + 1
     shown = [checkpoint.path / "commits" / f"{number:08d}.json"]
@@ -213,9 +215,9 @@ class CompatibleCheckpoints:
     """The checkpoints of the queries of a program below one directory, by segment. ``channels``: the place of channels.
     ``plain``: the content of ``program.json``, None for a single query, whose checkpoint is the directory itself."""
 
-    root: Path
+    root: Place
     queries: Mapping[str, CompatibleCheckpoint]
-    channels: Mapping[str, Path]
+    channels: Mapping[str, Place]
     plain: dict[str, Any] | None
     changed: tuple[str, ...]
 
@@ -252,7 +254,7 @@ def _channels(prefix: str | None) -> str:
     return "files" if prefix is None else f"topics {prefix}-*"
 
 
-def queries_of(root: Path) -> dict[str, str] | None:
+def queries_of(root: Place) -> dict[str, str] | None:
     """The directories of the queries of a program by name. None if there is no program. Raises :class:`RunError`
     ``TT220``."""
     look(root)
@@ -262,14 +264,14 @@ def queries_of(root: Path) -> dict[str, str] | None:
     return None if about is None else about["queries"]
 
 
-def refuse(root: Path, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
+def refuse(root: Place, program: Program, logs: Logs, inputs: Mapping[str, str], *, appended: bool = False) -> None:
     """Raise what is wrong with a checkpoint before anything runs: :class:`RunError` ``TT211``, ``TT212``, ``TT220``,
     and ``TT230`` for a finished run. ``inputs``: local paths by source. Writes nothing."""
     refuse_finished(root, program, checkpoints_of(root, program, logs), inputs, appended=appended)
 
 
 def refuse_finished(
-    root: Path, program: Program, found: CompatibleCheckpoints, inputs: Mapping[str, str], *, appended: bool
+    root: Place, program: Program, found: CompatibleCheckpoints, inputs: Mapping[str, str], *, appended: bool
 ) -> None:
     """Raise :class:`RunError` ``TT212`` for a finished run, or ``TT230`` if a file that it has read was changed.
     ``inputs``: local paths by source."""
@@ -283,7 +285,7 @@ def refuse_finished(
         raise finished_run(root, "" if path is None else f", and {path} came after that")
 
 
-def finished_run(checkpoint: Path, more: str = "") -> RunError:
+def finished_run(checkpoint: Place, more: str = "") -> RunError:
     """The error for a finished run. ``more``: an addition to the message."""
     return RunError(
         "TT212",
@@ -292,7 +294,7 @@ def finished_run(checkpoint: Path, more: str = "") -> RunError:
     )
 
 
-def checkpoints_of(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
+def checkpoints_of(root: Place, program: Program, logs: Logs) -> CompatibleCheckpoints:
     """The checkpoints for a program. A single segment uses the directory itself, unless there were several. Raises
     :class:`RunError` ``TT211``; then nothing was written."""
     if len(program.segments) > 1 or queries_of(root) is not None:
@@ -301,7 +303,7 @@ def checkpoints_of(root: Path, program: Program, logs: Logs) -> CompatibleCheckp
     return CompatibleCheckpoints(root, {program.segments[0].name: alone}, {}, None, alone.changed)
 
 
-def claim_all(root: Path, program: Program, logs: Logs) -> CompatibleCheckpoints:
+def claim_all(root: Place, program: Program, logs: Logs) -> CompatibleCheckpoints:
     """The checkpoints for a program. Raises :class:`RunError` ``TT211``; then nothing was written."""
     return _Matching(root, program, logs).run()
 
@@ -311,8 +313,8 @@ def _is_titled(name: str, title: str) -> bool:
 
 
 class _Matching:
-    def __init__(self, root: Path, program: Program, logs: Logs) -> None:
-        self.root, self.program, self.logs, self.key = root, program, logs, Key.of(root)
+    def __init__(self, root: Place, program: Program, logs: Logs) -> None:
+        self.root, self.program, self.logs, self.key = root, program, logs, key_of(root)
         look(root)
         content = read_json(root / "program.json")
         if content is not None:
@@ -340,7 +342,7 @@ class _Matching:
         changed: list[str] = []
         for segment in self.program.segments:
             directories[segment.name] = self.directory(segment, directories.values())
-        names = {name: Path(directory).name for name, directory in directories.items()}
+        names = {name: PurePath(directory).name for name, directory in directories.items()}
         for segment in self.program.segments:
             name = segment.name
             graph = fingerprint(plans[name], sends=segment.sends is not None, channels=names, key=self.key)
@@ -362,7 +364,7 @@ class _Matching:
         for segment in self.program.segments:
             _not_between(queries[segment.name], channels.get(segment.sends or ""))
         changed += [f"query {name} is gone; what it has answered stays" for name in self.left]
-        gone = [*self.gone, *(Path(self.known[name]).name if self.known[name] != "." else name for name in self.left)]
+        gone = [*self.gone, *(PurePath(self.known[name]).name if self.known[name] != "." else name for name in self.left)]
         plain = {"queries": directories, "gone": gone}
         return CompatibleCheckpoints(self.root, queries, channels, plain, tuple(changed))
 
@@ -379,7 +381,7 @@ class _Matching:
             same = [old for old in self.left if (about := self.graphs[old]) is not None and about["graph"] == plain]
             if same:
                 self.take(segment.name, segment.name if segment.name in same else same[0])
-                names[segment.name] = Path(self.known[self.matched[segment.name]]).name
+                names[segment.name] = PurePath(self.known[self.matched[segment.name]]).name
         for segment in channels:
             if segment.name in self.left and self.graphs[segment.name] is None:
                 self.take(segment.name, segment.name)  # the first start ended before it was there
@@ -400,7 +402,7 @@ class _Matching:
         """The directory of a query, which may not exist yet."""
         if segment.name in self.matched:
             return self.known[self.matched[segment.name]]
-        used = {Path(one).name for one in (*self.known.values(), *others)} | set(self.gone)
+        used = {PurePath(one).name for one in (*self.known.values(), *others)} | set(self.gone)
         name, count = segment.name, 1
         while name in used:
             count += 1

@@ -13,18 +13,18 @@ input or output than it began with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import attrs
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.registry import difference
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import damaged, read_json, write_json
 from tracetypes.errors import RunError
 
 __all__ = ["keep_identities"]
 
-def keep_identities(note: Path, what: str, identities: Mapping[str, EndpointIdentity], *, begun: bool) -> None:
+def keep_identities(note: Place, what: str, identities: Mapping[str, EndpointIdentity], *, begun: bool) -> None:
     """Compare the inputs or outputs, by the names of sources or sinks, with those that a checkpoint has in ``note``,
     and record new ones. ``what``: ``source`` or ``sink``. ``begun``: whether anything has been read; before that
     nothing is recorded. Raises :class:`RunError` ``TT218``."""

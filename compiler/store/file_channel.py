@@ -14,13 +14,10 @@ commit), the manifest appears once more, but no reader takes it: the readers' lo
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -29,20 +26,19 @@ import pyarrow.parquet as pq
 
 from tracetypes.compiler.columns.batches import END
 from tracetypes.compiler.plan.plan import Plan
-from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.runtime.messages import File, Message
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, Kept, markers_of
 from tracetypes.compiler.store.output_interface import (
     Frontiers,
     Output,
     SideOutputs,
     latest,
-    move,
     rows_file,
-    staged_rows,
 )
-from tracetypes.compiler.store.small_files import damaged, writable, write_synced
+from tracetypes.compiler.store.places import Place, opened, remove_folder, scratch, sizes, take
+from tracetypes.compiler.store.small_files import damaged, writable
 from tracetypes.compiler.store.staging import Staging
-from tracetypes.compiler.wire.seals import checksum_of_file, seal, unseal
+from tracetypes.compiler.wire.seals import checksum_of_stream, seal, unseal
 from tracetypes.errors import RunError
 from tracetypes.formats import Parquet
 
@@ -55,7 +51,7 @@ HOLDS: Final = "rows and markers of a channel"
 class FileChannel(Channel):
     """A directory."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Place) -> None:
         self.directory = path.name
         self.path, self.rows, self.manifests = path, path / "rows", path / "manifests"
         for directory in (self.rows, self.manifests):
@@ -70,7 +66,7 @@ class FileChannel(Channel):
 
     def check(self, sent: Sequence[int], since: int) -> None:
         """See that the manifests that are not read are there, and whole."""
-        there = {manifest_number(Path(name)) for name in os.listdir(self.manifests)}
+        there = {manifest_number(one.name) for one in self.manifests.iterdir()}
         for number in sorted(one for one in {*there, *sent} if one >= since):
             entries_of(self.manifests / f"{number:08d}.jsonl", self.contents.run)
 
@@ -79,35 +75,32 @@ class FileChannel(Channel):
         if before <= self.removed:
             return
         for directory in (self.manifests, self.rows):
-            for name in os.listdir(directory):
-                if manifest_number(Path(name)) < before:
-                    remove(directory / name)
+            for one in directory.iterdir():
+                if manifest_number(one.name) < before:
+                    remove(one)
         self.removed = before
 
     @property
     def first(self) -> int | None:
         """The number of the first manifest."""
-        return min((manifest_number(Path(name)) for name in os.listdir(self.manifests)), default=None)
+        return min((manifest_number(one.name) for one in self.manifests.iterdir()), default=None)
 
     def kept(self, since: int) -> Kept:
         """The sizes of the files, and the time of the first manifest. Files of an epoch that is being sent count. A channel
         that is removed meanwhile keeps nothing."""
         size, oldest = 0, list[float]()
         for directory in (self.manifests, self.rows):
-            with suppress(FileNotFoundError), os.scandir(directory) as files:
-                for file in files:
-                    if manifest_number(Path(file.name)) >= since:
-                        with suppress(FileNotFoundError):  # removed meanwhile
-                            about = file.stat()
-                            size += about.st_size
-                            if directory is self.manifests:
-                                oldest.append(about.st_mtime)
+            for name, bytes_, time in sizes(directory):
+                if manifest_number(name) >= since:
+                    size += bytes_
+                    if directory is self.manifests:
+                        oldest.append(time)
         return Kept(size, min(oldest, default=None))
 
 
-def manifest_number(file: Path) -> int:
-    """The epoch of a manifest, or of a file of rows."""
-    return int(re.split(r"\D", file.name, maxsplit=1)[0])
+def manifest_number(name: str) -> int:
+    """The epoch of a manifest, or of a file of rows, from its name."""
+    return int(re.split(r"\D", name, maxsplit=1)[0])
 
 
 def manifest_lines(entries: Sequence[Entry], run: str) -> list[str]:
@@ -119,7 +112,7 @@ def _name(run: str) -> str:
     return f"manifest of {run}"
 
 
-def entries_of(manifest: Path, run: str) -> list[str]:
+def entries_of(manifest: Place, run: str) -> list[str]:
     """The lines of a manifest. ``run``: the one that sends. Raises :class:`RunError` ``TT225``."""
     try:
         lines = manifest.read_bytes().splitlines()
@@ -131,16 +124,22 @@ def entries_of(manifest: Path, run: str) -> list[str]:
     return [line.decode() for line in lines]
 
 
-def row_entry(file: Path, sum_: int) -> Entry:
+def row_entry(file: Place, sum_: int) -> Entry:
     """The entry of a file of rows. ``sum_``: its checksum."""
     return {"file": file.name, "sum": sum_}
 
 
-def ends_in(file: Path) -> tuple[int, int]:
+def checksum_at(file: Place) -> int:
+    """A checksum of the bytes of a file of rows."""
+    with opened(file) as bytes_:
+        return checksum_of_stream(bytes_)
+
+
+def ends_in(file: Place) -> tuple[int, int]:
     """The ends of the first and of the last block in a file of rows. Parquet keeps them beside the rows."""
-    with pq.ParquetFile(file) as opened:
-        about, least, most = opened.metadata, list[int](), list[int]()
-        at = opened.schema_arrow.get_field_index(END)
+    with opened(file) as bytes_, pq.ParquetFile(bytes_) as rows:
+        about, least, most = rows.metadata, list[int](), list[int]()
+        at = rows.schema_arrow.get_field_index(END)
         for group in range(about.num_row_groups):
             statistics = about.row_group(group).column(at).statistics
             least.append(int(statistics.min_raw))
@@ -148,7 +147,7 @@ def ends_in(file: Path) -> tuple[int, int]:
         return min(least), max(most)
 
 
-def remove(file: Path) -> None:
+def remove(file: Place) -> None:
     """Remove a file that may be gone."""
     file.unlink(missing_ok=True)
 
@@ -158,7 +157,7 @@ class RowFiles(Contents):
     """Files of rows of a channel in a directory. ``run``: the one that sends them."""
 
     channel: str
-    directory: Path
+    directory: Place
     run: str
 
     def entry(self, line: str) -> Entry:
@@ -175,9 +174,9 @@ class RowFiles(Contents):
             return
         path = self.directory / entry["file"]
         try:
-            if checksum_of_file(path) != entry["sum"]:
+            if checksum_at(path) != entry["sum"]:
                 raise damaged(path, "its checksum differs", HOLDS)
-            with pq.ParquetFile(path) as file:
+            with opened(path) as bytes_, pq.ParquetFile(bytes_) as file:
                 yield from file.iter_batches(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise RunError(
@@ -204,6 +203,7 @@ class ChannelOutput(Output):
     def __init__(self, plan: Plan, channel: FileChannel, side_outputs: SideOutputs) -> None:
         self.plan, self.channel, self.side_outputs = plan, channel, side_outputs
         self.staged = channel.path / "staged"
+        self.scratch = scratch(channel.path)
         self._last: tuple[int, tuple[int, int] | None] | None = None
         """The last micro-batch that was sent here, and its blocks."""
         self.delivery: Staging = Staging(AsSent(), Parquet(), str(self.staged))
@@ -215,20 +215,29 @@ class ChannelOutput(Output):
         if not manifest.exists():
             lines: list[Entry] = [markers_of(self.plan, messages, batch)]
             ends = list[int]()
-            files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
-            for number, file in enumerate(files):
+            for number, file in enumerate(self.rows_of(messages)):
                 to = self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
-                move(file, to)
-                lines.append(row_entry(to, checksum_of_file(to)))
+                take(file, to)
+                lines.append(row_entry(to, checksum_at(to)))
                 ends += ends_in(to)
             self._last = batch, (min(ends), max(ends)) if ends else None
             if ends:
                 lines[0]["blocks"] = [min(ends), max(ends)]
             if len(lines) > 1 or lines[0]["markers"] or lines[0]["complete"]:
-                hidden = self.channel.path / f"manifest-{uuid.uuid4().hex}"
-                write_synced(hidden, manifest_lines(lines, self.side_outputs.run))
-                os.replace(hidden, manifest)
+                self.send(manifest, lines)
         self.tidy()
+
+    def rows_of(self, messages: Sequence[Message]) -> list[Place]:
+        """The files of rows of a micro-batch: those that workers have staged, and one of rows that came to the driver."""
+        staged = [message.body for message in messages if isinstance(message.body, File)]
+        here = rows_file(self.plan, self.delivery.at(str(self.scratch / "staged")), messages)
+        return [*(self.staged / file.name for file in staged if file.holds == "rows"), *here]
+
+    def send(self, manifest: Place, lines: Sequence[Entry]) -> None:
+        """Let a manifest appear. No reader sees a hidden file in its directory, so it is written beside that."""
+        hidden = self.scratch / f"manifest-{uuid.uuid4().hex}"
+        hidden.write_text("".join(f"{line}\n" for line in manifest_lines(lines, self.side_outputs.run)), encoding="utf-8")
+        take(hidden, manifest)
 
     def blocks(self, batch: int) -> tuple[int, int] | None:
         """As the manifest says."""
@@ -252,11 +261,12 @@ class ChannelOutput(Output):
     @property
     def newest(self) -> int | None:
         """By the names of manifests."""
-        return latest(*map(manifest_number, self.channel.manifests.iterdir()), super().newest)
+        return latest(*(manifest_number(one.name) for one in self.channel.manifests.iterdir()), super().newest)
 
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
-        shutil.rmtree(self.staged, ignore_errors=True)
-        for left in self.channel.path.glob("manifest-*"):
+        remove_folder(self.staged)
+        shutil.rmtree(self.scratch / "staged", ignore_errors=True)
+        for left in self.scratch.glob("manifest-*"):
             left.unlink()
         super().tidy()

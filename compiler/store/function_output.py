@@ -22,6 +22,7 @@ from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, latest, refuse_folders, rows_of
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import read_own, write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.epochs import Epoch
@@ -41,7 +42,7 @@ class FunctionOutput(Output):
         plan: Plan,
         function: Callable[[Any, Epoch], object],
         side_outputs: SideOutputs,
-        checkpoint: Path,
+        checkpoint: Place,
         given: Callable[[Any], Any] | None = None,
     ) -> None:
         refuse_folders(plan, "a function")

@@ -33,17 +33,16 @@ from tracetypes.compiler.gates.kernel import GateKernel, GateLeft, GateState, Pa
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Entry, markers_of, runs_in
-from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel, manifest_lines, row_entry
+from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel, row_entry
 from tracetypes.compiler.store.output_interface import (
     Frontiers,
     Output,
     SideOutputs,
     latest,
     move,
-    rows_file,
-    staged_rows,
 )
-from tracetypes.compiler.store.small_files import damaged, read_json, read_own, writable, write_json, write_synced
+from tracetypes.compiler.store.places import Place, on_disk
+from tracetypes.compiler.store.small_files import damaged, read_json, read_own, writable, write_json
 from tracetypes.compiler.wire.seals import checksum_of_file, seal_bytes, unseal_bytes
 from tracetypes.errors import RunError
 from tracetypes.results import GateReport
@@ -65,9 +64,10 @@ FILE = 1 << 20
 class GateChannel(FileChannel):
     """The directory of a channel behind a gate."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Place) -> None:
         super().__init__(name, path)
-        self.held, self.gate = path / "held", path / "gate"
+        self.disk = on_disk(path)
+        self.held, self.gate = self.disk / "held", self.disk / "gate"
         for directory in (self.held, self.gate):
             writable(directory)
 
@@ -217,9 +217,7 @@ class GateOutput(ChannelOutput):
                 raise
         manifest = self.channel.manifests / f"{batch:08d}.jsonl"
         if record["lines"] and not manifest.exists():
-            temporary = self.channel.path / f"manifest-{uuid.uuid4().hex}"
-            write_synced(temporary, manifest_lines(record["lines"], self.side_outputs.run))
-            os.replace(temporary, manifest)
+            self.send(manifest, record["lines"])
         self._forget(batch, record)
         self.tidy()
 
@@ -310,8 +308,7 @@ class GateOutput(ChannelOutput):
     def _pieces(self, messages: Sequence[Message], batch: int) -> list[FilePiece]:
         """The rows of an epoch."""
         pieces: list[FilePiece] = []
-        files = [*staged_rows(self.delivery, messages), *rows_file(self.plan, self.delivery, messages)]
-        for number, file in enumerate(files):
+        for number, file in enumerate(map(on_disk, self.rows_of(messages))):
             to = self.channel.held / f"{batch:08d}-{number:04d}.parquet"
             move(file, to)
             piece = FilePiece.of(to, self.schema)
@@ -331,8 +328,9 @@ class GateOutput(ChannelOutput):
 
     def _temporary(self, what: str) -> Path:
         """A place for a file that is not whole yet."""
-        self.staged.mkdir(parents=True, exist_ok=True)
-        return self.staged / f"{what}-{uuid.uuid4().hex}"
+        staged = self.channel.disk / "staged"
+        staged.mkdir(parents=True, exist_ok=True)
+        return staged / f"{what}-{uuid.uuid4().hex}"
 
     def _merge(self, pieces: Sequence[FilePiece], batch: int) -> list[FilePiece]:
         """What is held, in few files: so many of one level become one of the next. So a row is written a few times at most,
@@ -351,7 +349,7 @@ class GateOutput(ChannelOutput):
         return pieces
 
     def _place(self, batch: int, number: int) -> Path:
-        return self.channel.rows / f"{batch:08d}-{number:04d}.parquet"
+        return on_disk(self.channel.rows) / f"{batch:08d}-{number:04d}.parquet"
 
     def _forget(self, batch: int, record: dict[str, Any]) -> None:
         """Remove what no epoch needs any more."""

@@ -17,12 +17,10 @@ were (``TT231``).
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -35,8 +33,9 @@ from tracetypes.compiler.connectors.record_ends import LINES, RowEnds, row_ends
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import TakenSplits
 from tracetypes.compiler.store.known_files import KnownFile, KnownFiles, coverage, lost_input
-from tracetypes.compiler.store.listings import Listings
-from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own, write_lines
+from tracetypes.compiler.store.listings import Listings, listings_in
+from tracetypes.compiler.store.places import Place, append, lines_of, rewrite
+from tracetypes.compiler.store.small_files import apart, damaged, read_json, read_own
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.formats import Avro, Parquet, format_of
 
@@ -79,7 +78,7 @@ class InputFiles:
     together, by path and modification time. ``ends``: where rows of text end. ``run``: the one whose records these are.
     """
 
-    home: Path
+    home: Place
     path: str
     is_text: bool
     tasks: int
@@ -110,7 +109,7 @@ class InputFiles:
 
     @listings.default
     def _listings(self) -> Listings:
-        return Listings(self.home, self.tasks, self.run)
+        return listings_in(self.home, self.tasks, self.run)
 
     @property
     def rest(self) -> float:
@@ -123,7 +122,7 @@ class InputFiles:
         return {str(file) for number in self.listings.numbers(self.done) for file in self.listings.place(number).iterdir()}
 
     @staticmethod
-    def of(checkpoint: Path, label: str, **options: Any) -> InputFiles:
+    def of(checkpoint: Place, label: str, **options: Any) -> InputFiles:
         """The files of a reading of a source, by its label."""
         return InputFiles(home_of(checkpoint, label), run=_run_of(checkpoint), **options)
 
@@ -132,7 +131,7 @@ class InputFiles:
     def begin(
         self,
         records: Sequence[tuple[int, Mapping[str, Any]]],
-        backend: Iterable[Path],
+        backend: Iterable[Place],
         ended: int,
         visible: Callable[[], str | None],
         needed: bool,
@@ -167,7 +166,7 @@ class InputFiles:
 
     def load(self, records: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         """Load which files were read."""
-        lines = self._log.read_bytes().splitlines() if self._log.exists() else []
+        lines = lines_of(self._log)
         for at, line in enumerate(lines):
             try:
                 path, *about = unseal(line, self._name)["of"]
@@ -177,7 +176,7 @@ class InputFiles:
                 raise damaged(self._log, f"line {at + 1}: {error}", "the files that were read") from error
             self._know(path, about)
         if len(lines) > 2 * len(self.known) + 1000:
-            write_lines(self._log, map(self._known_line, self._plain(self.known)))
+            rewrite(self._log, "".join(f"{self._known_line(one)}\n" for one in self._plain(self.known)).encode())
         for _, about in records:
             for path, *fields in about["files"]:
                 self._know(path, fields)
@@ -186,7 +185,7 @@ class InputFiles:
             raise apart(self._log, what, "The others would be read again")
 
     @property
-    def _log(self) -> Path:
+    def _log(self) -> Place:
         return self.home / "files.jsonl"
 
     @property
@@ -209,10 +208,7 @@ class InputFiles:
         """Keep the content of commit records that will be removed."""
         lines = [self._known_line(line) for about in records for line in about["files"]]
         if lines:
-            with self._log.open("a", encoding="utf-8") as log:
-                log.writelines(f"{line}\n" for line in lines)
-                log.flush()
-                os.fsync(log.fileno())
+            append(self._log, "".join(f"{line}\n" for line in lines).encode())
 
     def _as_taken(self, number: int, splits: list[Split]) -> None:
         """A micro-batch that is committed is computed once more, for its state: its files must be as they were."""
@@ -445,17 +441,17 @@ def _by_file(splits: Iterable[Split]) -> dict[str, list[Split]]:
     return by_file
 
 
-def home_of(checkpoint: Path, label: str) -> Path:
+def home_of(checkpoint: Place, label: str) -> Place:
     """The directory of the records of a reading, in a checkpoint."""
     return checkpoint.absolute() / "inputs" / quote(label, safe="")
 
 
-def _run_of(checkpoint: Path) -> str:
+def _run_of(checkpoint: Place) -> str:
     """The run of a query's checkpoint."""
     return str((read_json(checkpoint / "graph.json") or {"run": ""})["run"])
 
 
-def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]:
+def records_of(checkpoint: Place, label: str) -> list[tuple[int, dict[str, Any]]]:
     """The parts of a query's commit records about the files of a reading, by micro-batch."""
     paths = sorted((checkpoint / "commits").glob("[0-9]*.json"))
     run, records = _run_of(checkpoint), list[tuple[int, Any]]()
@@ -465,7 +461,7 @@ def records_of(checkpoint: Path, label: str) -> list[tuple[int, dict[str, Any]]]
     return [(number, files[label]) for number, files in records if label in files]
 
 
-def unread(checkpoint: Path, plan: Plan, inputs: Mapping[str, str], *, appended: bool) -> str | None:
+def unread(checkpoint: Place, plan: Plan, inputs: Mapping[str, str], *, appended: bool) -> str | None:
     """A file that came after the end of a finished query, which nobody will read. Needs no Spark. Raises
     :class:`RunError` ``TT230`` if a known file has changed."""
     for leaf in plan.sources:

@@ -13,17 +13,18 @@ import base64
 import pickle
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import Protocol, TypeAlias
 
 import attrs
 
 from tracetypes.compiler.analysis.pickles import loads
-from tracetypes.compiler.analysis.secret import Key
 from tracetypes.compiler.plan.fingerprint import Fingerprint, fingerprint
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.state import StageState
 from tracetypes.compiler.store.compatibility import EpochLog, queries_of
+from tracetypes.compiler.store.places import Place, place_of
+from tracetypes.compiler.store.secret_key import key_of
 from tracetypes.compiler.store.small_files import damaged, read_json
 from tracetypes.compiler.store.version import look
 from tracetypes.errors import RunError, UsageError
@@ -53,7 +54,7 @@ class StageAbout:
 class CheckpointView:
     """A checkpoint. ``batch``: the last committed micro-batch. ``straight``: whether its state is in the commit record."""
 
-    path: Path
+    path: Place
     run: str
     key_groups: int
     stages: tuple[StageAbout, ...]
@@ -64,16 +65,16 @@ class CheckpointView:
         """The stage of this number, or all stages."""
         return tuple(stage for stage in self.stages if number is None or stage.number == number)
 
-    def check(self, plan: Plan | None, program: Path) -> None:
+    def check(self, plan: Plan | None, program: Place) -> None:
         """Check that a plan could go on with the checkpoint (None: there is no plan of that name). ``program``: the
         checkpoint of the whole run. Raises :class:`RunError` ``TT211``."""
         about = read_json(self.path / "graph.json")
         assert about is not None  # it was opened
         known = Fingerprint.of(about["graph"])
-        names = {name: Path(directory).name for name, directory in (queries_of(program) or {}).items()}
+        names = {name: PurePath(directory).name for name, directory in (queries_of(program) or {}).items()}
         sends = "sink" not in known.kept
         wrong = (
-            known.refused(fingerprint(plan, sends=sends, channels=names, key=Key.of(program)))
+            known.refused(fingerprint(plan, sends=sends, channels=names, key=key_of(program)))
             if plan is not None
             else ["the dataflow has no query of that name"]
         )
@@ -85,11 +86,12 @@ class CheckpointView:
             )
 
 
-def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = None) -> dict[str, CheckpointView]:
+def open_all(path: str, logs: Callable[[Place], StateLog], number: int | None = None) -> dict[str, CheckpointView]:
     """The checkpoints of the queries of a run by name; the name is empty if there is one query. ``number``: only those
     with such a stage. Raises :class:`UsageError` ``TT408`` like :func:`open_checkpoint`, and if there is no such
     stage. Of several queries, those without any state are left out."""
-    queries = {name: Path(path, directory) for name, directory in sorted((queries_of(Path(path)) or {}).items())}
+    root = place_of(path)
+    queries = {name: root / directory for name, directory in sorted((queries_of(root) or {}).items())}
     views: dict[str, CheckpointView] = {}
     for name, query in queries.items():
         if logs(query).ended >= 0:
@@ -102,10 +104,10 @@ def open_all(path: str, logs: Callable[[Path], StateLog], number: int | None = N
     return selected
 
 
-def open_checkpoint(path: str, logs: Callable[[Path], StateLog]) -> CheckpointView:
+def open_checkpoint(path: str, logs: Callable[[Place], StateLog]) -> CheckpointView:
     """The description of a checkpoint. Raises :class:`UsageError` ``TT408`` if the directory is not a checkpoint, or
     empty."""
-    root = Path(path)
+    root = place_of(path)
     look(root)
     try:
         about = read_json(root / "graph.json")

@@ -25,6 +25,7 @@ from typing import IO, Any, TypeAlias
 
 import attrs
 
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.errors import RunError
 
@@ -62,9 +63,11 @@ class Locks:
             lock.file.close()
         self.locks.clear()
 
-    def take(self, directory: Path, what: str) -> None:
-        """Lock a directory, which is made if need be, unless this run has it. Raises :class:`RunError` ``TT221`` when another
-        run has it, ``TT209`` where it cannot be locked."""
+    def take(self, directory: Place, what: str) -> None:
+        """Lock a directory, which is made if need be, unless this run has it. On a store there are no locks: a start takes over.
+        Raises :class:`RunError` ``TT221`` when another run has it, ``TT209`` where it cannot be locked."""
+        if not isinstance(directory, Path):
+            return
         place = directory.resolve()
         if place in self.locks:
             return
@@ -83,8 +86,10 @@ class Locks:
         if self.java is not None:
             _share(lock, *self.java)
 
-    def release(self, directory: Path) -> None:
+    def release(self, directory: Place) -> None:
         """Release the lock of a directory, if this run has it."""
+        if not isinstance(directory, Path):
+            return
         lock = self.locks.pop(directory.resolve(), None)
         if lock is not None:
             if lock.release is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import File, Message, Rows, SideRows
 from tracetypes.compiler.runtime.side_rows import Frontiers, Lateness, lines, placed
+from tracetypes.compiler.store.places import Place, place_of, scratch, take
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
@@ -68,13 +68,13 @@ class Output(ABC):
     """Whether it has something of each micro-batch, also of one without rows."""
 
     @property
-    def places(self) -> Mapping[str, Path]:
+    def places(self) -> Mapping[str, Place]:
         """Directories that belong to one run at a time, by their purpose. The constructor of an output writes nothing
         into them."""
         return {} if self.side_outputs is None else self.side_outputs.places
 
     @property
-    def written(self) -> Mapping[str, Path]:
+    def written(self) -> Mapping[str, Place]:
         """All directories that it writes, which no source may read."""
         return self.places
 
@@ -142,12 +142,12 @@ class Attempts:
 class SideOutputs:
     """The outputs of late and rejected rows: a directory for each kind, and in it one for each source."""
 
-    def __init__(self, late: Path, rejects: Path, run: str) -> None:
+    def __init__(self, late: Place, rejects: Place, run: str) -> None:
         self.late, self.rejects, self.run, self.attempts = late, rejects, run, Attempts()
         self.lateness: dict[str, Lateness] = {}
 
     @property
-    def places(self) -> dict[str, Path]:
+    def places(self) -> dict[str, Place]:
         """As for :class:`Output`."""
         return {"the directory of late items": self.late, "the directory of rejects": self.rejects}
 
@@ -165,12 +165,12 @@ class SideOutputs:
         """As for :class:`Output`."""
         return newest_in([*_below(self.late), *_below(self.rejects)], self.run)
 
-    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Path | str) -> None:
+    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers, staged: Place | str) -> None:
         """Write those of a micro-batch. ``staged``: the directory into which workers have put files, or its address."""
         if self.attempts.may_have_left(batch):
             remove_shown([*_below(self.late), *_below(self.rejects)], self.run, batch)
         places = {"late": self.late, "rejects": self.rejects}
-        parts: dict[tuple[Path, str], list[SideRows | File]] = {}
+        parts: dict[tuple[Place, str], list[SideRows | File]] = {}
         for message in messages:
             match message.body:
                 case SideRows(holds, source) | File(holds, source) as about if holds in places:
@@ -178,7 +178,7 @@ class SideOutputs:
                 case _:
                     pass
         for (directory, source), some in sorted(parts.items()):
-            aside = directory / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"  # on the disk where it is to go
+            aside = scratch(directory) / HIDDEN / self.run / f"aside-{uuid.uuid4().hex}"
             aside.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("w", encoding="utf-8") as file:
                 for one in side_rows(some, staged):
@@ -191,7 +191,7 @@ class SideOutputs:
     def tidy(self) -> None:
         """Remove the files of failed attempts."""
         for directory in (self.late, self.rejects):
-            shutil.rmtree(directory / HIDDEN / self.run, ignore_errors=True)
+            shutil.rmtree(scratch(directory) / HIDDEN / self.run, ignore_errors=True)
 
 
 def with_folders(directory: Path) -> list[Path]:
@@ -203,15 +203,15 @@ def with_folders(directory: Path) -> list[Path]:
     return places
 
 
-def shown_in(directories: Iterable[Path], run: str, batch: int) -> str | None:
+def shown_in(directories: Iterable[Place], run: str, batch: int) -> str | None:
     """The first of some directories that has files of a micro-batch."""
     return next((str(one) for one in directories if any(one.glob(f"part-{run}-{batch:08d}-*"))), None)
 
 
-def newest_in(directories: Iterable[Path], run: str) -> int | None:
+def newest_in(directories: Iterable[Place], run: str) -> int | None:
     """The newest micro-batch of a run that has files in some directories."""
     start = f"part-{run}-"
-    names = (name for one in directories for name in os.listdir(one) if name.startswith(start))
+    names = (file.name for one in directories for file in one.iterdir() if file.name.startswith(start))
     return max((int(number) for name in names if (number := name.removeprefix(start)[:8]).isdecimal()), default=None)
 
 
@@ -220,7 +220,7 @@ def latest(*numbers: int | None) -> int | None:
     return max((one for one in numbers if one is not None), default=None)
 
 
-def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:
+def remove_shown(directories: Sequence[Place], run: str, batch: int) -> None:
     """Remove the files of a micro-batch from some directories, and folders that are empty then."""
     for directory in directories:
         for left in directory.glob(f"part-{run}-{batch:08d}-*"):
@@ -231,12 +231,12 @@ def remove_shown(directories: Sequence[Path], run: str, batch: int) -> None:
                 directory.rmdir()  # the folder of nothing else
 
 
-def side_rows(about: Sequence[SideRows | File], staged: Path | str) -> Iterator[SideRows]:
+def side_rows(about: Sequence[SideRows | File], staged: Place | str) -> Iterator[SideRows]:
     """Rows aside, those in files too."""
     for one in about:
         match one:
             case File(name=name):
-                with io.BufferedReader(cast(io.RawIOBase, open_file(os.path.join(staged, name))), BLOCK) as file:
+                with io.BufferedReader(cast(io.RawIOBase, open_file(f"{staged}/{name}")), BLOCK) as file:
                     for message in from_frames(file):
                         assert isinstance(message.body, SideRows)
                         yield message.body
@@ -244,12 +244,9 @@ def side_rows(about: Sequence[SideRows | File], staged: Path | str) -> Iterator[
                 yield one
 
 
-def move(file: Path, to: Path) -> None:
+def move(file: Path, to: Place) -> None:
     """Move a whole file to its place, where it becomes visible."""
-    with file.open("rb") as whole:
-        os.fsync(whole.fileno())
-    to.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(file, to)
+    take(file, to)
 
 
 def items_of(plan: Plan, messages: Sequence[Message]) -> Iterator[tuple[int, int, Any, Any]]:
@@ -320,7 +317,7 @@ def side_outputs_of(address: str, run: str, late: str | None, rejects: str | Non
             f"{address} takes no late items and no rejects",
             fix="give directories with --late and --rejects",
         )
-    return SideOutputs(Path(late).absolute(), Path(rejects).absolute(), run)
+    return SideOutputs(place_of(late).absolute(), place_of(rejects).absolute(), run)
 
 
 def placed_rows(plan: Plan, delivery: Staging, messages: Sequence[Message]) -> list[tuple[Path, PurePath]]:
@@ -343,5 +340,5 @@ def rows_sent(messages: Iterable[Message]) -> int:
     return count
 
 
-def _below(directory: Path) -> list[Path]:
+def _below(directory: Place) -> list[Place]:
     return [p for p in directory.iterdir() if p.is_dir()] if directory.is_dir() else []

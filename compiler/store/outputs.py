@@ -46,6 +46,7 @@ from tracetypes.compiler.store.output_interface import (
     with_folders,
 )
 from tracetypes.compiler.store.output_trace import Answer, Collector
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
@@ -83,7 +84,7 @@ class FileOutput(Output):
         self.delivery: Staging = Staging.of(plan.layout, plan.sink, self.format, str(self.staged))
 
     @property
-    def places(self) -> Mapping[str, Path]:
+    def places(self) -> Mapping[str, Place]:
         """The directory, and those of late items and rejects."""
         return {"the output directory": self.path, **super().places}
 
@@ -210,7 +211,7 @@ class TableOutput(Output):
         )
 
     @property
-    def written(self) -> Mapping[str, Path]:
+    def written(self) -> Mapping[str, Place]:
         """The places, and the table, into which several runs may write."""
         return {"the table": self.path, **self.places}
 

@@ -13,24 +13,26 @@ A backend has its own records beside these. The store asks it only which epochs 
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
+from tracetypes.compiler.connectors.fencing import another_driver
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.compatibility import CompatibleCheckpoint
 from tracetypes.compiler.store.endpoint_identities import keep_identities
 from tracetypes.compiler.store.input_files import InputFiles, records_of
 from tracetypes.compiler.store.metrics import instant
 from tracetypes.compiler.store.output_interface import Output
-from tracetypes.compiler.store.small_files import apart, read_json, read_own, replace_file, write_json
+from tracetypes.compiler.store.places import Place, create, replace
+from tracetypes.compiler.store.small_files import apart, read_json, read_own, write_json
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.compiler.wire.seals import seal, unseal
 
-__all__ = ["KEPT", "RunStore"]
+__all__ = ["KEPT", "TAKEN", "RunStore"]
+
+TAKEN: Final = "taken"
+"""What a record has that a later start has put, so that this one cannot commit."""
 
 KEPT = 100
 """How many commit records a checkpoint keeps, as many epochs as Spark keeps in its logs; sometimes a few more."""
@@ -58,7 +60,7 @@ class RunStore:
         """How many commits from now the old records are removed."""
 
     @property
-    def control(self) -> Path:
+    def control(self) -> Place:
         """The directory in which a file drains the sources."""
         return self.path / "control"
 
@@ -81,7 +83,7 @@ class RunStore:
     @property
     def drained(self) -> bool:
         """Whether the sources have ended."""
-        return any(file.stat().st_size for file in self.control.iterdir() if not file.name.startswith("."))
+        return any(file.read_bytes() for file in self.control.iterdir() if not file.name.startswith("."))
 
     @property
     def finished(self) -> bool:
@@ -94,26 +96,27 @@ class RunStore:
 
     def drain(self) -> None:
         """End the sources."""
-        temporary = self.control / f".drain-{uuid.uuid4().hex}"
-        temporary.write_text("drain\n")
-        os.replace(temporary, self.control / f"drain-{len(os.listdir(self.control))}")
+        replace(self.control / f"drain-{len(list(self.control.iterdir()))}", b"drain\n")
 
     def undrain(self) -> None:
         """Take back a drain without an answer: the sources may go on."""
         for file in self.control.iterdir():
-            file.write_text("")  # the backend's log may name it
+            replace(file, b"")  # the backend's log may name it
 
     def committed(self, epoch: int) -> dict[str, Any] | None:
         """The commit record of an epoch."""
-        path = self.path / "commits" / f"{epoch:08d}.json"
-        return read_own(path, self.run)
+        record = read_own(self.path / "commits" / f"{epoch:08d}.json", self.run)
+        if record is not None and TAKEN in record:
+            raise another_driver(str(self.path), "a later start has taken over")
+        return record
 
     def commit(self, epoch: int, record: dict[str, Any]) -> None:
         """Record that an epoch is out. Only the last records are kept."""
         records, file = self.path / "commits", f"{epoch:08d}.json"
         text = seal(record | {"run": self.run}, file)
         records.mkdir(exist_ok=True)
-        replace_file(records / file, text)
+        if not create(records / file, text.encode()):
+            raise another_driver(str(self.path), "a later start has taken over")
         self._last = epoch, unseal(text.encode(), file)
         del self._last[1]["run"]
         if not self._until_clean:
@@ -121,9 +124,9 @@ class RunStore:
             self._until_clean = AT_ONCE
         self._until_clean -= 1
 
-    def _clean(self, records: Path) -> None:
+    def _clean(self, records: Place) -> None:
         """Remove old commit records, and what a writer that was killed has left."""
-        names = sorted(os.listdir(records))
+        names = sorted(one.name for one in records.iterdir())
         epochs = [name for name in names if not name.startswith(".")]
         old = epochs[:-KEPT]
         if self.files:
@@ -191,7 +194,7 @@ class RunStore:
     def _records(self) -> list[int]:
         """The epochs with commit records, in order."""
         records = self.path / "commits"
-        names = [name for name in os.listdir(records) if name[0] != "."] if records.is_dir() else []
+        names = [one.name for one in records.iterdir() if one.name[0] != "."] if records.is_dir() else []
         return sorted(int(name.partition(".")[0]) for name in names)
 
     @property

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from tracetypes.compiler.connectors.store_errors import StoreError
+from tracetypes.compiler.store.places import Place, probe, replace
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
-__all__ = ["apart", "damaged", "read_json", "read_own", "replace_file", "writable", "write_json", "write_lines", "write_synced"]
+__all__ = ["apart", "damaged", "read_json", "read_own", "unreachable", "writable", "write_json", "write_lines"]
 
 
 AGAIN: Final = "put back a copy of the checkpoint and of the output of the same moment, or start anew with another one of each"
 
 
-def writable(directory: Path) -> None:
+def writable(directory: Place) -> None:
     """Make a directory. Raises :class:`RunError` ``TT209`` if it cannot be written."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe = directory / f"._tracetypes-{uuid.uuid4().hex}"
-        probe.write_bytes(b"")
-        probe.unlink()
+        probe(directory)
+    except StoreError as error:
+        raise unreachable(directory, error) from None
     except OSError as error:
-        file = next((one for one in (directory, *directory.parents) if one.is_file()), None)
+        parents = (directory, *directory.parents) if isinstance(directory, Path) else ()
+        file = next((one for one in parents if one.is_file()), None)
         if file is not None:
             raise RunError(
                 "TT209", f"{directory} cannot be written: {file} is a file", fix="give the name of a directory"
@@ -37,18 +37,25 @@ def writable(directory: Path) -> None:
         ) from error
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def unreachable(path: Place, error: OSError) -> RunError:
+    """The error for a store that refuses or does not answer."""
+    return RunError("TT209", f"{path} cannot be reached: {error}", fix="see the cause, then run again to go on")
+
+
+def read_json(path: Place) -> dict[str, Any] | None:
     """The content that :func:`write_json` wrote, None if there is no file. Raises :class:`RunError` ``TT225`` for
     anything else."""
     try:
         return unseal(path.read_bytes(), path.name)
     except FileNotFoundError:
         return None
+    except StoreError as error:
+        raise unreachable(path, error) from None
     except (OSError, ValueError) as error:
         raise damaged(path, error) from error
 
 
-def read_own(path: Path, run: str) -> dict[str, Any] | None:
+def read_own(path: Place, run: str) -> dict[str, Any] | None:
     """A content without the name of its run. Raises :class:`RunError` ``TT225``, and ``TT227`` for one of another run."""
     content = read_json(path)
     if content is not None and (found := content.pop("run", None)) != run:
@@ -56,7 +63,7 @@ def read_own(path: Path, run: str) -> dict[str, Any] | None:
     return content
 
 
-def damaged(path: Path | str, why: object, lost: str = "") -> RunError:
+def damaged(path: Place | str, why: object, lost: str = "") -> RunError:
     """The error for a record of a checkpoint that is not what the run wrote. ``lost``: what it held."""
     return RunError(
         "TT225",
@@ -65,37 +72,16 @@ def damaged(path: Path | str, why: object, lost: str = "") -> RunError:
     )
 
 
-def apart(path: Path, what: str, lost: str) -> RunError:
+def apart(path: Place, what: str, lost: str) -> RunError:
     """The error for records that do not belong together. ``lost``: what would be lost or come twice."""
     return RunError("TT227", f"{path} does not belong to the rest of the run: {what}. {lost}", fix=AGAIN)
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Place, content: dict[str, Any]) -> None:
     """Write a small file so that it exists whole or not at all, also after a power cut."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, seal(content, path.name))
+    replace(path, seal(content, path.name).encode(), above=True)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a small file likewise, into a directory that is there."""
-    temporary = os.path.join(path.parent, f".{path.name}.{uuid.uuid4().hex}")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
+def write_lines(path: Place, lines: Iterable[str]) -> None:
     """Write lines so that the file exists whole or not at all, also after a power cut."""
-    hidden = path.with_name(f".{path.name}")
-    write_synced(hidden, lines)
-    os.replace(hidden, path)
-
-
-def write_synced(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, and return when they are on the disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
+    replace(path, "".join(f"{line}\n" for line in lines).encode())

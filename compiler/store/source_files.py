@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,6 +18,7 @@ from tracetypes.compiler.connectors.parquet import check_file, open_parquet
 from tracetypes.compiler.connectors.record_ends import row_ends
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.store.input_files import InputFiles, by_time
+from tracetypes.compiler.store.places import Place
 from tracetypes.errors import RunError
 from tracetypes.formats import Avro, Csv, Format, Kafka, Parquet, format_of
 from tracetypes.parsing import header_problem
@@ -101,7 +101,7 @@ class SourceFiles:
                 least = self.least[path, modified]
                 return least is not None, least, by_name(path)
 
-    def input_files(self, checkpoint: Path, label: str, **options: Any) -> InputFiles:
+    def input_files(self, checkpoint: Place, label: str, **options: Any) -> InputFiles:
         """The files of a reading that the driver lists. ``options``: those of :class:`InputFiles`."""
         options |= {"is_text": not isinstance(self.format, Parquet | Avro), "ends": row_ends(self.format)}
         return InputFiles.of(checkpoint, label, path=self.path, place=self.place, **options)

@@ -12,9 +12,9 @@ last start shuts out the one before, and a checkpoint does not go on where anoth
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 
 from tracetypes.compiler.connectors.fencing import Starts
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import read_json, write_json
 
 __all__ = ["next_start"]
@@ -23,7 +23,7 @@ MOST = 100
 """How many starts a checkpoint keeps. Each that comes to its first micro-batch is known to the sink before the next one is."""
 
 
-def next_start(checkpoint: Path, begun: int) -> Starts:
+def next_start(checkpoint: Place, begun: int) -> Starts:
     """The starts of a checkpoint, with a new one, which is recorded before it is used."""
     note = checkpoint / "starts.json"
     before = (read_json(note) or {"starts": []})["starts"]

@@ -36,6 +36,7 @@ from tracetypes.compiler.connectors.kafka_splits import Place, TopicSplits
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
+from tracetypes.compiler.store import places
 from tracetypes.compiler.store.channel import Channel, Contents, Entry, markers_of
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, latest, rows_of
 from tracetypes.compiler.store.small_files import read_json, write_json
@@ -96,13 +97,13 @@ class Topics:
 class TopicChannel(Channel):
     """A topic. ``path``: a directory of the checkpoint, with the id of the topic."""
 
-    def __init__(self, name: str, address: Address, path: Path) -> None:
+    def __init__(self, name: str, address: Address, path: places.Place) -> None:
         self.name, self.address, self.watch = name, address, Watch(address, writing=True)
         self.directory, self.contents = path.name, Records(address)
         self.removed = 0
         self.open(path / "topic.json")
 
-    def open(self, note: Path) -> None:
+    def open(self, note: places.Place) -> None:
         """Make the topic when the run begins, and afterwards check that it is still the same."""
         about = self.watch.described()
         if (known := read_json(note)) is not None:

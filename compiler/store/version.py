@@ -12,9 +12,10 @@ migrate a format, add the migration to :func:`look`.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from tracetypes.compiler.store.small_files import write_json
+from tracetypes.compiler.connectors.store_errors import StoreError
+from tracetypes.compiler.store.places import Place
+from tracetypes.compiler.store.small_files import unreachable, write_json
 from tracetypes.errors import RunError
 from tracetypes.version import VERSION
 
@@ -30,7 +31,7 @@ _CONTENTS = ("graph.json", "program.json", "channels.json", "commits", "spark", 
 """What else a checkpoint may begin with: a directory with none of these is none yet."""
 
 
-def look(path: Path) -> None:
+def look(path: Place) -> None:
     """Compare the format of a checkpoint, if there is one. Raises :class:`RunError` ``TT220``."""
     try:
         about = json.loads((path / _FILE).read_bytes())
@@ -41,6 +42,8 @@ def look(path: Path) -> None:
         return
     except NotADirectoryError:
         return  # whoever makes the checkpoint says that it cannot be written
+    except StoreError as error:
+        raise unreachable(path, error) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _other(path, f"a {_FILE} that cannot be read ({error})", "something else") from error
     if about.get("removal"):
@@ -53,18 +56,18 @@ def look(path: Path) -> None:
         raise _other(path, f"format {number}", writer)
 
 
-def stamp(path: Path) -> None:
+def stamp(path: Place) -> None:
     """Write the format into a checkpoint that is new."""
     if not (path / _FILE).exists():
         write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION})
 
 
-def begin_removal(path: Path) -> None:
+def begin_removal(path: Place) -> None:
     """Write into a checkpoint that it is about to be removed, so that no run goes on with what is left of it."""
     write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION, "removal": True})
 
 
-def _other(path: Path, what: str, writer: str) -> RunError:
+def _other(path: Place, what: str, writer: str) -> RunError:
     return RunError(
         "TT220",
         f"the checkpoint {path} has {what}, written by {writer}; tracetypes {VERSION} reads format {FORMAT}",

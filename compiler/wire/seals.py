@@ -12,9 +12,9 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
-__all__ = ["VERSION", "checksum", "checksum_of_file", "seal", "seal_bytes", "unseal", "unseal_bytes"]
+__all__ = ["VERSION", "checksum", "checksum_of_file", "checksum_of_stream", "seal", "seal_bytes", "unseal", "unseal_bytes"]
 
 VERSION: Final = 1
 """Of what a seal covers, and how."""
@@ -37,10 +37,15 @@ def checksum(*values: Any) -> int:
 
 def checksum_of_file(path: Path) -> int:
     """A checksum of the bytes of a file."""
-    found = 0
     with path.open("rb", buffering=0) as file:
-        while some := file.read(_AT_ONCE):
-            found = zlib.crc32(some, found)
+        return checksum_of_stream(file)
+
+
+def checksum_of_stream(file: IO[bytes]) -> int:
+    """A checksum of the bytes of an open file, from where it is."""
+    found = 0
+    while some := file.read(_AT_ONCE):
+        found = zlib.crc32(some, found)
     return found
 
 

@@ -36,6 +36,7 @@ from tracetypes.compiler.store.locks import Locks
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.output_interface import Output, SideOutputs
 from tracetypes.compiler.store.outputs import open_output
+from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.run_store import RunStore
 from tracetypes.compiler.store.sent_blocks import BEGINNING, SentBlocks
 from tracetypes.compiler.workspace.launches import Launch
@@ -61,7 +62,7 @@ class HostedSegment:
     running: Running | None = None
     summary: Summary = attrs.field(factory=Summary)
     notes: list[str] = attrs.field(factory=list)
-    outputs: list[Path] = attrs.field(factory=list)
+    outputs: list[Place] = attrs.field(factory=list)
     """Directories that it has locked."""
     store: RunStore | None = None
     """Of its last start."""

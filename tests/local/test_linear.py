@@ -14,7 +14,7 @@ import tracetypes
 from tracetypes import Dataflow, U, every, json_lines
 from tracetypes.compiler.connectors.file_splits import Split
 from tracetypes.compiler.store import input_files
-from tracetypes.compiler.store.listings import Listings
+from tracetypes.compiler.store.listings import Listings, listings_in
 from tracetypes.stdlib import aggregate, count
 
 FEW, TIMES = 50, 4
@@ -79,7 +79,7 @@ def test_many_small_files_are_read_together(tmp_path: Path) -> None:
 
 
 def test_listings_are_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listings = Listings(tmp_path / "home", 1)
+    listings = listings_in(tmp_path / "home", 1)
     listings.begin()
     monkeypatch.setattr("os.listdir", None)
     for number in range(1, 6):
@@ -88,7 +88,7 @@ def test_listings_are_not_listed_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert [*listings.numbers()] == [1, 3, 4, 5]
     assert [*listings.numbers(2)] == [3, 4, 5]
     monkeypatch.undo()
-    again = Listings(tmp_path / "home", 1)
+    again = listings_in(tmp_path / "home", 1)
     again.begin()
     assert [*again.numbers(3)] == [4, 5]
 

@@ -32,6 +32,7 @@ from tests.spark.support import all_defined, row, rows_in, rows_of, side_outputs
 from tracetypes import Dataflow, OpStateless, U, check, every, sort
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.spark.log import SparkLog
+from tracetypes.compiler.store.places import on_disk
 from tracetypes.stdlib import Session, count, session, sliding, sum, tumbling
 from tracetypes.trace import closed
 
@@ -471,7 +472,7 @@ class Life:
             self.between = True
             (inputs,) = (self.home / "inputs").iterdir()
             listings = sorted(
-                {n for path in log.listed if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done}
+                {n for path in map(on_disk, log.listed) if path.is_relative_to(inputs) and (n := int(path.parent.name)) > done}
             )
             splits = [self.splits(inputs / f"steps/{listing:08d}") for listing in listings]
             for split in next(filter(None, splits), []):  # nothing is left of a listing whose files went before they were read

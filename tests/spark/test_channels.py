@@ -23,6 +23,7 @@ from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store import file_channel, run_store
 from tracetypes.compiler.store.compatibility import claim
 from tracetypes.compiler.store.file_channel import ChannelOutput, FileChannel
+from tracetypes.compiler.store.places import on_disk
 from tracetypes.compiler.store.run_store import RunStore
 
 COMPACT = "spark.sql.streaming.fileSource.log.compactInterval"
@@ -46,14 +47,14 @@ class Lockstep:
             with self.changed:
                 self.changed.wait_for(self.level, timeout=60)
             take(output, messages, batch, frontiers)
-            found = files(output.channel.path)
+            found = files(on_disk(output.channel.path))
             self.most = max(self.most, len(found))
             self.sent |= {batch for name in found if name == f"{batch:08d}.jsonl"}
 
         def committing(kept: RunStore, batch: int, record: dict[str, Any]) -> None:
             commit(kept, batch, record)
             with self.changed:
-                self.taken[kept.path] = batch + 1
+                self.taken[on_disk(kept.path)] = batch + 1
                 self.changed.notify_all()
 
         monkeypatch.setattr(ChannelOutput, "take", taking)
@@ -130,12 +131,12 @@ class Reader:
 
     def __init__(self, path: Path, channel: FileChannel) -> None:
         self.kept, self.channel = SparkLog(path), channel
-        self.spark = self.kept.path
+        self.spark = on_disk(self.kept.path)
 
     def log(self, batch: int, *manifests: tuple[int, int], name: str = "") -> None:
         """A log of files of Spark's second source: in which micro-batch which manifest was taken."""
         found = [
-            {"path": (self.channel.manifests / f"{number:08d}.jsonl").as_uri(), "timestamp": 1, "batchId": taken}
+            {"path": (on_disk(self.channel.manifests) / f"{number:08d}.jsonl").as_uri(), "timestamp": 1, "batchId": taken}
             for taken, number in manifests
         ]
         self.write(f"sources/1/{name or batch}", ["v1", *map(json.dumps, found)])
@@ -159,8 +160,8 @@ def channel(tmp_path: Path) -> FileChannel:
     """With three micro-batches: the second of the sender had nothing to send."""
     made = FileChannel("shared", tmp_path / "a channel#1")
     for number in (0, 2, 3):
-        (made.manifests / f"{number:08d}.jsonl").write_text("")
-        (made.rows / f"{number:08d}-0000.parquet").write_text("")
+        (on_disk(made.manifests) / f"{number:08d}.jsonl").write_text("")
+        (on_disk(made.rows) / f"{number:08d}-0000.parquet").write_text("")
     return made
 
 
@@ -187,15 +188,15 @@ def test_only_what_all_readers_have_taken_is_removed(tmp_path: Path, channel: Fi
     ahead.log(0, (0, 0), (0, 2), (0, 3))
     ahead.commits(0, 0)
     joint.clean()
-    assert len(files(channel.path)) == 6  # one was never started
+    assert len(files(on_disk(channel.path))) == 6  # one was never started
     behind.log(0, (0, 0))
     behind.commits(0, 0)
     joint.clean()
-    assert files(channel.path) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
+    assert files(on_disk(channel.path)) == ["00000002-0000.parquet", "00000002.jsonl", "00000003-0000.parquet", "00000003.jsonl"]
     twice = ChannelRetention(reader_of(channel))
     twice.join("twice", ahead.kept, 2)
     twice.clean()
-    assert len(files(channel.path)) == 4  # it was seen to read once only
+    assert len(files(on_disk(channel.path))) == 4  # it was seen to read once only
 
 
 def test_a_log_of_files_is_shortened(tmp_path: Path, channel: FileChannel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tracetypes.compiler.plan.program import program
 from tracetypes.compiler.spark.clock_files import ClockFiles
 from tracetypes.compiler.spark.log import SparkLog
 from tracetypes.compiler.store.compatibility import claim
+from tracetypes.compiler.store.places import on_disk
 from tracetypes.stdlib import count, tumbling
 
 pytestmark = pytest.mark.spark
@@ -110,7 +111,7 @@ def test_TT225_what_a_clock_has_decided(tmp_path: Path, damage: Any) -> None:
     (tmp_path / "spark/offsets").mkdir(parents=True)
     (tmp_path / "spark/offsets/0").touch()
     (tmp_path / "spark/sources/2").mkdir(parents=True)
-    listed = {"path": newest.absolute().as_uri(), "timestamp": 0, "batchId": 0}
+    listed = {"path": on_disk(newest.absolute()).as_uri(), "timestamp": 0, "batchId": 0}
     (tmp_path / "spark/sources/2/0").write_text(f"v1\n{json.dumps(listed)}\n")
     files.begin(log)
     with pytest.raises(RunError, match=r"^TT227 .* it is of run a, and this is run b"):

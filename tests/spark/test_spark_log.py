@@ -19,6 +19,7 @@ from tracetypes.compiler.spark.log import SparkLog, stage_states
 from tracetypes.compiler.spark.run import run
 from tracetypes.compiler.store.inspection import open_checkpoint, states
 from tracetypes.compiler.store.outputs import MemoryOutput
+from tracetypes.compiler.store.places import on_disk
 
 TIMES = (1, 12)
 """A micro-batch takes the reading of each."""
@@ -51,12 +52,12 @@ def test_the_log_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
     numbers = [int(path.parent.name) for path in listed]
     assert numbers == sorted(numbers)
     assert numbers[-1] == 2
-    assert all(path.is_relative_to(steps) for path in listed)
+    assert all(on_disk(path).is_relative_to(steps) for path in listed)
     noted = set(kept.noted(kept.source_logs))
     assert noted >= {*listed, *drained}
     assert {int(path.parent.name) for path in noted - {*drained}} == {1, 2}
 
-    assert {path.suffix for path in kept.source_logs} >= {".compact"}  # and tests of channels shorten one
+    assert {on_disk(path).suffix for path in kept.source_logs} >= {".compact"}  # and tests of channels shorten one
 
     # state: by operator, and files of a micro-batch that has not ended
     checkpoint = open_checkpoint(str(tmp_path), SparkLog)
@@ -66,7 +67,7 @@ def test_the_log_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
     }
     assert names == {("SORT", "Named"): [0, 1], ("Sum",): [0, 1]}
     held = {file for file in (kept.path / "state").rglob("*") if log._STATE.fullmatch(file.name)}
-    assert {file.relative_to(kept.path / "state").parts[0] for file in held} == {"0", "1"}
+    assert {on_disk(file).relative_to(on_disk(kept.path) / "state").parts[0] for file in held} == {"0", "1"}
     assert {int(file.name.strip(".").partition(".")[0].partition("_")[0]) for file in held} >= {ended + 1}
     kept.forget()
     assert all(file.exists() for file in held)
