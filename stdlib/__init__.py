@@ -7,6 +7,7 @@ import stdlib as ts``), or the names that you need.
 from tracetypes.stdlib.aggregates import Aggregate, evaluate, types_of
 from tracetypes.stdlib.asof_joins import AsOf, asof_join
 from tracetypes.stdlib.bits import bit_and, bit_or, bit_xor
+from tracetypes.stdlib.calendar_windows import calendar_window
 from tracetypes.stdlib.clusters import Cluster, cluster, kmeans, lloyd
 from tracetypes.stdlib.distinct_values import Counted, collect_set, histogram, mode, top_distinct
 from tracetypes.stdlib.duplicates import deduplicate
@@ -14,7 +15,7 @@ from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, median
 from tracetypes.stdlib.extremes import max, min
 from tracetypes.stdlib.interval_joins import interval_join
-from tracetypes.stdlib.item_windows import Session, count_window, session, time_window
+from tracetypes.stdlib.item_windows import count_window, time_window
 from tracetypes.stdlib.joins import Joined
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
@@ -25,6 +26,8 @@ from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview
 from tracetypes.stdlib.products import both, struct
 from tracetypes.stdlib.rankings import Ranked, first, last, top
+from tracetypes.stdlib.session_joins import session_join
+from tracetypes.stdlib.sessions import Session, session
 from tracetypes.stdlib.sketches import approx_count_distinct, count_distinct, quantile, quantiles
 from tracetypes.stdlib.stateless import enrich, explode, filter, flat_map, key_by, map, map_values
 from tracetypes.stdlib.sums import count, fast_sum, mean, sum, variance
@@ -57,6 +60,7 @@ __all__ = [
     "bit_or",
     "bit_xor",
     "both",
+    "calendar_window",
     "cluster",
     "collect",
     "collect_set",
@@ -103,6 +107,7 @@ __all__ = [
     "running",
     "scan",
     "session",
+    "session_join",
     "sliding",
     "stddev",
     "struct",

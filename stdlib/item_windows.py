@@ -1,4 +1,4 @@
-"""Windows over the items of a key in their order: sessions, counts, and times of the items themselves."""
+"""Windows over the items of a key in their order: by their number, and by their own times."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
-from tracetypes.consecutive_windows import ConsecutiveWindows, Gap, HeldItems, HeldSession
+from tracetypes.consecutive_windows import ConsecutiveWindows, HeldItems
 from tracetypes.markers import Marker, Span, Time, TimeUnit, micros_from
 from tracetypes.own_windows import OwnWindows
 from tracetypes.sliding import Sliding
 from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.open_aggregates import over_aggregates
 from tracetypes.stdlib.products import summary_of
+from tracetypes.stdlib.sessions import held_windows
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
-from tracetypes.stdlib.windows import Windowed, instant, seconds_as_micros, typed, whole, windowed
+from tracetypes.stdlib.windows import Windowed, seconds_as_micros, typed, whole, windowed
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
     "CountWindow",
-    "Open",
     "OpenWindows",
     "Queue",
-    "Session",
-    "SessionWindow",
     "SlidingCountWindow",
     "TimeWindow",
     "count_window",
-    "session",
     "time_window",
 ]
 
@@ -40,115 +37,6 @@ V = TypeVar("V")
 A = TypeVar("A")
 W = TypeVar("W")
 R = TypeVar("R")
-
-
-@attrs.frozen
-class Session(Generic[W]):
-    """The result of a session. ``start`` and ``end``: times of its first and last item."""
-
-    start: dt.datetime
-    end: dt.datetime
-    value: W
-
-
-Open: TypeAlias = tuple[int, int, A]
-"""First and last time in microseconds, and the aggregate."""
-
-
-@attrs.frozen
-class SessionWindow(OpKeyedOrdered[K, V, R, tuple[int, int, A] | None]):
-    """Items of a key that follow each other within ``gap`` microseconds are one session; see :func:`session`."""
-
-    _word = "session"
-
-    forgets_idle = True
-
-    aggregate: Aggregate[V, A, Any]
-    gap: int
-    time: Callable[[V], Time]
-    unit: TimeUnit
-
-    def type_arguments(self) -> Mapping[str, Any]:
-        return typed(self.aggregate, Session)
-
-    def initial_state(self) -> tuple[int, int, A] | None:
-        return None
-
-    def on_item(
-        self, state: tuple[int, int, A] | HeldSession[V] | None, key: K, value: V, emit: EmitValue[R]
-    ) -> tuple[int, int, A]:
-        if isinstance(state, HeldSession):
-            state = self.folded(state)
-        time, lifted = self.time_of(value), self.aggregate.lift(value)
-        if state is not None and time - state[1] <= self.gap:
-            first, last, agg = state
-            return min(first, time), max(last, time), self.aggregate.combine(agg, lifted)
-        if state is not None:
-            self.end(state, emit)
-        return time, time, self.aggregate.combine(self.aggregate.identity(), lifted)
-
-    def on_marker(
-        self, state: tuple[int, int, A] | HeldSession[V] | None, key: K, marker: Marker, emit: EmitValue[R]
-    ) -> tuple[int, int, A] | None:
-        if isinstance(state, HeldSession):
-            state = self.folded(state)
-        if state is None or marker.micros - state[1] <= self.gap:
-            return state
-        self.end(state, emit)
-        return None
-
-    def linger(self) -> dt.timedelta:
-        # A session is over when a marker lies more than the gap behind it. One whose time is that of its marker waits longest.
-        return dt.timedelta(microseconds=self.gap + 1)
-
-    def next_due(self, state: tuple[int, int, A] | HeldSession[V] | None, key: K) -> int | None:
-        if isinstance(state, HeldSession):
-            return state.last + self.gap + 1
-        return None if state is None else state[1] + self.gap + 1
-
-    def time_of(self, value: V) -> int:
-        """The time of a value."""
-        return micros_from(self.time(value), self.unit)
-
-    def folded(self, state: HeldSession[V]) -> tuple[int, int, A]:
-        """A state with the aggregate of the values that it holds."""
-        return state.first, state.last, self.aggregate.fold(self.aggregate.identity(), state.values)
-
-    def end(self, state: tuple[int, int, A], emit: EmitValue[R]) -> None:
-        """Emit a session."""
-        first, last, agg = state
-        self.answer(first, last, self.aggregate.result(agg), emit)
-
-    def answer(self, first: int, last: int, result: Any, emit: EmitValue[R]) -> None:
-        """Emit a session by its times and the result of its aggregate."""
-        session: Any = Session(instant(first), instant(last), result)
-        emit(session)
-
-    def _says(self) -> ConsecutiveWindows[V] | None:
-        if type(self) is not SessionWindow:  # a subclass may do something else
-            return None
-        return _held(self, Gap(micros=self.gap, time=self.time_of))
-
-
-@over_aggregates
-def session(
-    aggregate: Aggregate[V, A, W], *, gap: Span, time: Callable[[V], Time], unit: TimeUnit = "s"
-) -> OrderedOperator[V, Session[W]]:
-    """Sessions of each key: a session is a row of items of which each follows within ``gap`` of the one before.
-
-    ``gap``: seconds or a timedelta. ``time`` and ``unit``: as in :func:`tracetypes.every`; the stream must be sorted by the same
-    time. A session is emitted when it is over: at the item that comes too late for it, or at the first marker that lies more than
-    ``gap`` behind its last item. When the input ends, the sessions that are still open are emitted, too. Raises
-    :class:`UsageError` ``TT121`` for a negative gap.
-
-    Here the value is the time. The session of 0 and 1 is over at marker 4, that of 4 at marker 7:
-
-    >>> sessions = session(count(), gap=2, time=lambda time: time)
-    >>> visits = preview(sessions, O[str, int], [("a", 0), ("a", 1)], [], [], [], [("a", 4)])
-    >>> [(at, visit.end.second, visit.value) for at, block in enumerate(visits, 1) for key, visit in block]
-    [(4, 1, 2), (7, 4, 1)]
-    """
-    return on_ordered(SessionWindow(aggregate, seconds_as_micros("gap", gap, 0), time, unit))
 
 
 @attrs.frozen
@@ -182,17 +70,7 @@ class CountWindow(OpKeyedOrdered[K, V, R, tuple[int, A]]):
     def _says(self) -> ConsecutiveWindows[V] | None:
         if type(self) is not CountWindow:  # a subclass may do something else
             return None
-        return _held(self, self.items)
-
-
-def _held(
-    op: SessionWindow[Any, V, Any, Any] | CountWindow[Any, V, Any, Any], length: Gap[V] | int
-) -> ConsecutiveWindows[V] | None:
-    """What an operator says of itself whose aggregate follows from the values of a window; None for another one."""
-    summary = summary_of(op.aggregate)
-    if summary is None:
-        return None
-    return ConsecutiveWindows(aggregate=op.aggregate, summary=summary, length=length, answer=op.answer)
+        return held_windows(self, self.items)
 
 
 Queue: TypeAlias = tuple[int, list[A], list[A], A]
@@ -298,16 +176,20 @@ class TimeWindow(OpKeyedOrdered[K, V, R, OpenWindows[V, A]]):
         return state
 
     def on_marker(self, state: OpenWindows[V, A], key: K, marker: Marker, emit: EmitValue[R]) -> OpenWindows[V, A]:
+        return self.answered(state, (marker.micros - self.grace - self.offset) // self.size, emit)
+
+    def answered(self, state: OpenWindows[V, A], over: int, emit: EmitValue[R]) -> OpenWindows[V, A]:
+        """The state when the windows before a number are over, which are emitted."""
         aggregates = state.aggregates
         for time, values in groupby(state.values, self.time):
             number = self.number_at(time)
             if number >= state.over:
                 before = aggregates[number] if number in aggregates else self.aggregate.identity()
                 aggregates[number] = self.aggregate.fold(before, list(values))
-        over = max(state.over, (marker.micros - self.grace - self.offset) // self.size)
-        for number in sorted(number for number in aggregates if number < over):
+        last = max(state.over, over)
+        for number in sorted(number for number in aggregates if number < last):
             self.answer(number, aggregates.pop(number), emit)
-        return OpenWindows(over, aggregates)
+        return OpenWindows(last, aggregates)
 
     def number_at(self, time: Time) -> int:
         """The number of the window of a time."""

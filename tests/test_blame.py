@@ -612,6 +612,7 @@ ELSEWHERE = {
     "kmeans",
     "interval_join",
     "asof_join",
+    "calendar_window",
 }
 """Operators without aggregates that take the items of a key one after the other, or hold them."""
 
@@ -623,6 +624,7 @@ JOINS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "interval_join, semi": lambda a, b: ts.interval_join(a, b, how="semi", left_time=ts_of, right_time=ts_of, before=1, after=1),
     "asof_join": lambda a, b: ts.asof_join(a, b, left_time=ts_of, right_time=ts_of),
+    "session_join": lambda a, b: ts.session_join(a, b, gap=3, left_time=ts_of, right_time=ts_of),
     "equi_join": lambda a, b: ts.equi_join(a, b, blocks=2),
     "equi_join of items": lambda a, b: ts.equi_join(a, b, items=2, left_time=ts_of, right_time=ts_of),
     "table_join": lambda a, b: ts.table_join(a, b, left_time=ts_of, table_time=ts_of),

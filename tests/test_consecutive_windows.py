@@ -27,6 +27,7 @@ from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.runtime.ordered_base import NEVER
 from tracetypes.compiler.trial.simulate import simulate
 from tracetypes.consecutive_windows import HeldItems, HeldSession
+from tracetypes.stdlib.sessions import SessionWindow
 
 
 @attrs.frozen
@@ -289,7 +290,7 @@ def test_what_cannot_be_computed_of_the_items_stays_python() -> None:
 
 def test_python_takes_states_that_columns_held() -> None:
     readings = tame(5)
-    session: Any = ts.item_windows.SessionWindow(ts.top(2, lambda r: r.number), 4_000_000, lambda r: r.ts, "s")
+    session: Any = SessionWindow(ts.top(2, lambda r: r.number), 4_000_000, lambda r: r.ts, "s")
     out = list[Any]()
     for one in (HeldSession(0, 1_000_000, readings), (0, 1_000_000, session.folded(HeldSession(0, 0, readings))[2])):
         assert session.next_due(one, "a") == 5_000_001

@@ -16,10 +16,12 @@ from tracetypes.nodes import Apply
 from tracetypes.silence import linger_of
 from tracetypes.stdlib import kmeans, sliding
 from tracetypes.stdlib.asof_joins import AsOfJoin, NearestJoin
+from tracetypes.stdlib.calendar_windows import CalendarWindow
 from tracetypes.stdlib.duplicates import DeduplicateWithin
 from tracetypes.stdlib.interval_joins import IntervalSemiJoin, OuterIntervalJoin
-from tracetypes.stdlib.item_windows import SessionWindow, TimeWindow
+from tracetypes.stdlib.item_windows import TimeWindow
 from tracetypes.stdlib.joins import FromLeft, FromRight, IntervalJoin, Times
+from tracetypes.stdlib.sessions import SessionWindow, VaryingSessionWindow
 from tracetypes.stdlib.window_joins import OwnTimeJoin, SidesInOrder
 
 
@@ -45,6 +47,8 @@ NEAREST: list[Any] = [
 ]
 OPERATORS: list[Any] = [
     SessionWindow(Mean(), 7 * SECOND, second, "s"),
+    VaryingSessionWindow(Mean(), x_of, 7 * SECOND, second, "s"),
+    CalendarWindow(Mean(), 1, 3 * SECOND, second, "s", True, span="day", zone="Europe/London"),
     TimeWindow(Mean(), 7 * SECOND, 3 * SECOND, second, "s", True, 2 * SECOND),
     DeduplicateWithin(x_of, 9 * SECOND, second, "s"),
     IntervalJoin(TIMES, 4 * SECOND, 6 * SECOND),
@@ -95,4 +99,5 @@ def test_a_window_lingers_for_what_its_last_item_may_still_be_in() -> None:
     for build in builds:
         source(flow).through(build)
     assert [linger_of(node) for node in flow.graph.nodes if isinstance(node, Apply)] == [2, 5, 3]
-    assert [op.linger() for op in OPERATORS[:2]] == [dt.timedelta(seconds=7, microseconds=1), dt.timedelta(seconds=10)]
+    windows = OPERATORS[0], OPERATORS[3]
+    assert [op.linger() for op in windows] == [dt.timedelta(seconds=7, microseconds=1), dt.timedelta(seconds=10)]

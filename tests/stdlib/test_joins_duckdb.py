@@ -19,7 +19,7 @@ from tests.stdlib.small import Event, by_marker
 from tracetypes import Checked, Dataflow, Stream, U, check, every, interpret_rows, sort
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
-from tracetypes.stdlib import AsOf, Joined, asof_join, equi_join, interval_join, table_join, window_join
+from tracetypes.stdlib import AsOf, Joined, asof_join, equi_join, interval_join, session_join, table_join, window_join
 from tracetypes.stdlib.asof_joins import Direction
 from tracetypes.stdlib.join_kinds import How
 from tracetypes.stdlib.table_joins import TableHow
@@ -189,6 +189,24 @@ def block_end(time: str, period: int) -> str:
     return f"{time} - (({time} % {period}) + {period}) % {period} + {period}"
 
 
+def in_sessions(how: Any) -> Kind:
+    """Items of one session, of both sides together."""
+
+    def kind(chance: random.Random, period: int) -> tuple[Callable[[Any, Any], Stream[Any]], str]:
+        gap = chance.choice([0, 2, 7, 20])
+        both = "SELECT *, 1 AS side FROM lefts UNION ALL SELECT *, 0 AS side FROM rights"
+        new = f"SELECT *, coalesce(ts - lag(ts) OVER (PARTITION BY key ORDER BY ts) > {gap}, true)::INT AS new FROM ({both})"
+        of = f"SELECT *, sum(new) OVER (PARTITION BY key ORDER BY ts RANGE UNBOUNDED PRECEDING) AS id FROM ({new})"
+        ended = f"SELECT *, max(ts) OVER (PARTITION BY key, id) + {gap} AS until FROM ({of})"
+        sides = [f"SELECT * FROM ({ended}) WHERE side = {side}" for side in (1, 0)]
+        last = "l.until" if how in ("semi", "anti") else "coalesce(l.until, r.until)"
+        sql = joined(how, sides, "l.key = r.key AND l.id = r.id", block_end(last, period))
+        times: dict[str, Any] = {"left_time": second, "right_time": second}
+        return (lambda left, right: session_join(left, right, gap=gap, how=how, **times)), sql
+
+    return kind
+
+
 def as_of(direction: str, strict: bool, how: Any) -> Kind:
     """The nearest right item on one side or on both."""
 
@@ -237,6 +255,7 @@ KINDS: dict[str, Kind] = {
     **{f"equi_join, {how}": within_blocks(how) for how in get_args(How)},
     **{f"interval_join, {how}": within_bounds(how) for how in get_args(How)},
     "equi_join of the last items": last_items,
+    **{f"session_join, {how}": in_sessions(how) for how in get_args(How)},
     **{
         f"asof_join, {direction}, {'strict, ' * strict}{how}": as_of(direction, strict, how)
         for direction in get_args(Direction)

@@ -25,15 +25,13 @@ from tracetypes.stdlib import min as min_
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.item_windows import (
     CountWindow,
-    Session,
-    SessionWindow,
     SlidingCountWindow,
     TimeWindow,
     count_window,
-    session,
     time_window,
 )
 from tracetypes.stdlib.panes import SlidingPanes, SlidingSubtracting, SlidingTwoStacks
+from tracetypes.stdlib.sessions import Session, SessionWindow, session
 from tracetypes.stdlib.stacks import Stack, stack_of
 from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.windows import Windowed

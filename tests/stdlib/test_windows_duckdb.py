@@ -20,7 +20,7 @@ from tracetypes import Checked, Dataflow, Item, Stream, U, check, every, interpr
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.trial.simulate import simulate_program
 from tracetypes.stdlib import count, count_window, max, session, sliding, struct, sum, time_window, tumbling
-from tracetypes.stdlib.item_windows import Session
+from tracetypes.stdlib.sessions import Session
 from tracetypes.stdlib.windows import Windowed
 
 duckdb: Any = pytest.importorskip("duckdb")

@@ -5,6 +5,7 @@ import attrs
 from tracetypes import ROW_POSITION, Dataflow, U, every, sort
 from tracetypes.stdlib import (
     asof_join,
+    calendar_window,
     count,
     diff,
     equi_join,
@@ -52,6 +53,8 @@ prices = flow.source("prices", U[int, Price], markers=every(seconds=10, time=lam
 hub.through(sliding(mean(of=cents), panes=6))  # E: arg-type "Price" "Reading"
 hub.through(session(count(), gap=30, time=lambda r: r.ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(time_window(mean(of=scalar), size=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
+hub.through(calendar_window(count(), every="day", zone="UTC", time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
+calendar_window(count(), every="hour", zone="UTC", time=ts)  # E: call-overload "calendar_window"
 hub.through(diff(lambda r: r.scalar))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"
 rises = diff(scalar)

@@ -15,6 +15,7 @@ from tracetypes.stdlib import (
     Session,
     Windowed,
     asof_join,
+    calendar_window,
     count,
     count_window,
     deduplicate,
@@ -30,6 +31,7 @@ from tracetypes.stdlib import (
     predict,
     scan,
     session,
+    session_join,
     sliding,
     table_join,
     time_window,
@@ -79,6 +81,10 @@ assert_type(ordered.through(filled), Stream[O[str, Reading]])
 assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3, slide=1)), Stream[O[str, float]])
+varying = ordered.through(session(count(), gap=lambda r: r.scalar, max_gap=60, time=lambda r: r.ts))
+assert_type(varying, Stream[O[str, Session[int]]])
+days = ordered.through(calendar_window(count(), every="day", zone="Europe/Berlin", time=lambda r: r.ts, ends=True))
+assert_type(days, Stream[O[str, Windowed[int]]])
 windows = ordered.through(time_window(mean(of=scalar), size=60, time=lambda r: r.ts, grace=5))
 assert_type(windows, Stream[O[str, float]])
 ended = ordered.through(time_window(count(), size=60, time=lambda r: r.ts, ends=True))
@@ -108,6 +114,8 @@ assert_type(known_only, Stream[O[str, Joined[Reading, Price]]])
 both_sides = asof_join(hub, prices, how="full", tolerance=5, left_time=lambda r: r.ts, right_time=lambda p: p.ts)
 assert_type(both_sides, Stream[O[str, Joined[Reading | None, Price | None]]])
 
+of_sessions = session_join(hub, prices, gap=9, how="left", left_time=lambda r: r.ts, right_time=lambda p: p.ts)
+assert_type(of_sessions, Stream[O[str, Joined[Reading, Price | None]]])
 assert_type(window_join(hub, prices, size=60), Stream[U[str, Joined[Reading, Price]]])
 assert_type(window_join(hub, prices, panes=6, how="left"), Stream[U[str, Joined[Reading, Price | None]]])
 assert_type(window_join(ordered, prices, size=60, how="right"), Stream[U[str, Joined[Reading | None, Price]]])
