@@ -2,9 +2,14 @@
 
     python -m benchmarks.growth [--events N] [--keys N,N,...] [--state N,N,...] [--runs N] [--svg FILE]
     python -m benchmarks.growth --lines FILE --svg FILE      # draws lines that were printed before
+    python -m benchmarks.growth --backend local [--before CHECKOUT] [--keys N] [--bytes N] [--epochs N] [--runs N]
 
 A running count and mean of each key, as in benchmarks/keyed_state.py. ``--state``: further bytes of state a key; 1,000,000 keys
 with 1,000 bytes are a gigabyte, read and written in each micro-batch. Prints a JSON line for each number of keys and bytes.
+
+``--backend local``: epochs of 10,000 events for 10,000 random keys of ``--keys``, and of 100,000 events for 10,000 keys,
+beside the same over 10,000 keys ("small"), in turns, each in a process of its own (:mod:`benchmarks._growth_local`); medians.
+``--before``: the same by another work tree. Exits with 1 if a figure is worse than its limit.
 """
 
 from __future__ import annotations
@@ -12,7 +17,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +105,55 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return lines
 
 
+LIMITS = {"commit_by_small": 2.0, "written_by_changed": 3.0, "slowest_by_median": 3.0, "recovery_s": 2.0, "disk_by_live": 2.5}
+"""What a state that grows may cost on the local backend."""
+
+SMALL = 10_000
+"""Keys of the state to compare with, and keys that an epoch touches."""
+
+OVERHEAD = 80
+"""Bytes of a state besides its luggage, with its key, in a segment."""
+
+
+def of_local(checkout: Path, keys: int, size: int, events: int, epochs: int, parallelism: int) -> dict[str, Any]:
+    """One run on the local backend of a work tree."""
+    script = Path(__file__).with_name("_growth_local.py")
+    numbers = {"keys": keys, "bytes": size, "epochs": epochs, "events": events, "touched": SMALL, "parallelism": parallelism}
+    command = [sys.executable, str(script), *(f"--{name}={number}" for name, number in numbers.items()), "--recover"]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    done = subprocess.run(command, check=True, cwd=checkout, env=environment, capture_output=True, text=True)
+    line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return line
+
+
+def measure_local(arguments: argparse.Namespace) -> bool:
+    """Prints a line for each load and work tree; whether all limits hold for this one."""
+    holds = True
+    trees = {"ours": Path(__file__).parents[1], **({"before": arguments.before} if arguments.before else {})}
+    for events in (SMALL, 10 * SMALL):
+        runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for _ in range(arguments.runs):
+            for name, tree in trees.items():
+                for keys in (SMALL, int(arguments.keys)):
+                    one = of_local(tree.resolve(), keys, arguments.bytes, events, arguments.epochs, arguments.parallelism)
+                    runs.setdefault((name, keys), []).append(one)
+        for name in trees:
+            small, large = (
+                {figure: statistics.median(one[figure] for one in runs[name, keys]) for figure in runs[name, keys][0]}
+                for keys in (SMALL, int(arguments.keys))
+            )
+            ratios = {
+                "commit_by_small": round(large["commit_ms"] / small["commit_ms"], 2),
+                "epoch_by_small": round(large["epoch_ms"] / small["epoch_ms"], 2),
+                "written_by_changed": round(large["written_mb"] * 1e6 / (SMALL * (arguments.bytes + OVERHEAD)), 2),
+                "disk_by_live": round(large["disk_mb"] * 1e6 / (int(arguments.keys) * (arguments.bytes + OVERHEAD)), 2),
+            }
+            say(benchmark="growth_local", tree=name, **large, small=small, **ratios, limits=LIMITS, versions=versions())
+            if name == "ours":
+                holds &= all((large | ratios)[figure] <= limit for figure, limit in LIMITS.items())
+    return holds
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -105,9 +162,17 @@ def main() -> None:
     parser.add_argument("--state", default="0,1000", help="bytes of state a key, besides count and mean")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--backend", choices=["spark", "local"], default="spark")
+    parser.add_argument("--before", type=Path, help="another work tree, with --backend local")
+    parser.add_argument("--bytes", type=int, default=1000, help="bytes of state a key, with --backend local")
+    parser.add_argument("--epochs", type=int, default=300, help="with --backend local")
     parser.add_argument("--lines", type=Path, help="draw these, measure nothing")
     parser.add_argument("--svg", type=Path, help="draw the lines")
     arguments = parser.parse_args()
+    if arguments.backend == "local":
+        if "," in arguments.keys:
+            arguments.keys = "1000000"
+        raise SystemExit(not measure_local(arguments))
     if arguments.lines is not None:
         lines = [
             line for line in map(json.loads, arguments.lines.read_text().splitlines()) if line["benchmark"] == "growth"

@@ -47,7 +47,7 @@ PICKLED = (
     *("compiler.runtime.ordered_states.OrderedState", "compiler.runtime.held_items.HeldItems"),
     "compiler.runtime.held_items.HeldSide",
     *(f"compiler.runtime.name_states.{name}" for name in ("NameState", "NameKind", "NameTable")),
-    "compiler.runtime.window_states.WindowState",
+    *("compiler.runtime.window_states.WindowState", "compiler.runtime.state_log.LogAbout"),
     *("compiler.columns.growing.GrowingArray", "compiler.columns.growing.GrowingColumns"),
     *("compiler.runtime.partial_aggregation.Combined", "compiler.runtime.partial_aggregation.Reduced"),
     "compiler.columns.exact_sums.ExactSums",

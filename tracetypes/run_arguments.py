@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,6 +19,7 @@ __all__ = [
     "add_pairs",
     "add_run",
     "allowed",
+    "bytes_of",
     "is_choice",
     "positive",
 ]
@@ -197,6 +199,27 @@ def _scheduling(one: argparse._ActionsContainer) -> None:
         default=None,
         help="schedule each operator by itself; fixed for a checkpoint",
     )
+    one.add_argument(
+        "--state-memory",
+        type=_size,
+        metavar="SIZE",
+        help="how much memory the states of operators in Python may take, such as 4GB; the others lie on disk (default: all)",
+    )
+
+
+def bytes_of(text: str) -> int | None:
+    """A size in bytes: ``4GB``, ``512 MiB``, ``1000000``. None for any other text."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]i?)?B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        return None
+    number, unit = match[1], (match[2] or "").upper()
+    return int(float(number) * (1024 if unit.endswith("I") else 1000) ** " KMGT".index(unit[:1] or " "))
+
+
+def _size(text: str) -> int:
+    if (size := bytes_of(text)) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 4GB or 512MB")
+    return size
 
 
 def _choice(option: str, text: str) -> str:

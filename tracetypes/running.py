@@ -45,7 +45,7 @@ from tracetypes.records import Mismatch, UnitValue
 from tracetypes.redaction import redact
 from tracetypes.rejects import SideOutputRow
 from tracetypes.results import Result
-from tracetypes.run_arguments import BACKENDS, SCHEDULING, allowed, is_choice
+from tracetypes.run_arguments import BACKENDS, SCHEDULING, allowed, bytes_of, is_choice
 from tracetypes.run_config import refuse_unknown_tables
 from tracetypes.schemas import schema_of, show_type
 from tracetypes.suggestions import instead
@@ -79,13 +79,17 @@ VARIABLE: Final = "TRACETYPES_BACKEND"
 MOST_DRAWN: Final = 500
 """Nodes of a graph that is drawn: nobody reads more, and where many arrows cross the layout takes the square of their number."""
 
+OF_LOCAL: Final = (*SCHEDULING, "fuse", "state_memory")
+"""Options of the local backend alone."""
+
 V = TypeVar("V")
 
 
 class RunOptions(TypedDict, total=False):
     """Further options of a run, as on the command line (docs/running.md). ``overwrite``: remove first what the run of this
     checkpoint wrote before: its rows in directories, and the checkpoint. Topics, tables and lists stay as they are. ``reorder``,
-    ``heuristic``, ``queue``, ``processes`` and ``fuse`` are of the local backend (docs/local.md)."""
+    ``heuristic``, ``queue``, ``processes``, ``fuse`` and ``state_memory`` (bytes, or ``"4GB"``) are of the local backend
+    (docs/local.md)."""
 
     late: str
     rejects: str
@@ -103,6 +107,7 @@ class RunOptions(TypedDict, total=False):
     queue: Literal["hybrid", "partitioned", "shared"]
     processes: Literal["auto", "never", "always"]
     fuse: bool
+    state_memory: int | str
 
 
 def run(
@@ -202,7 +207,7 @@ def engine_of(backend: str | None, master: str | None = None, options: Mapping[s
             from tracetypes.compiler.spark.backend import SparkEngine
 
             for name, value in scheduling.items():
-                option = "--no-fuse" if value is False else f"--{name}"
+                option = "--no-fuse" if value is False else f"--{name.replace('_', '-')}"
                 fix = f"leave {option} out, or give --backend local"
                 raise UsageError("TT402", f"{option} is of the local backend, and this run is on Spark", fix=fix)
             return SparkEngine(master)
@@ -218,10 +223,15 @@ def engine_of(backend: str | None, master: str | None = None, options: Mapping[s
 
 def _scheduling(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of scheduling among those of a run. Raises :class:`UsageError` ``TT402``."""
-    scheduling = {name: options[name] for name in (*SCHEDULING, "fuse") if options.get(name) is not None}
+    scheduling = {name: options[name] for name in OF_LOCAL if options.get(name) is not None}
     for name, value in scheduling.items():
         if name == "fuse":
             need_choice(name, value)
+        elif name == "state_memory":
+            size = bytes_of(value) if isinstance(value, str) else value
+            if type(size) is not int or size < 0:
+                raise UsageError("TT402", f"state_memory is {value!r}", fix='give a number of bytes, or a text such as "4GB"')
+            scheduling[name] = size
         elif not is_choice(name, value):
             raise UsageError("TT402", f"{name} is {value!r}", fix=f"give one of {allowed(name)}")
     return scheduling
@@ -291,7 +301,7 @@ def _request(
     """The run that a call asks for."""
     more = dict(options)
     engine = engine_of(backend, more.pop("master", None), options)
-    more = {name: value for name, value in more.items() if name not in (*SCHEDULING, "fuse")}
+    more = {name: value for name, value in more.items() if name not in OF_LOCAL}
     more |= {"drain": drain, "follow": follow, "engine": engine}
     return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, **more)
 

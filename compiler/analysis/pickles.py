@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import cloudpickle
 
 from tracetypes.record_copies import AS_DATA, as_data, is_pickled_by_hand
 
-__all__ = ["ShippingPickler", "by_name", "dumps", "loads", "shipped"]
+__all__ = ["ShippingPickler", "by_name", "dumps", "dumps_each", "loads", "shipped"]
 
 
 class _Pickler(pickle.Pickler):
@@ -38,6 +39,22 @@ def by_name(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], bool] |
     except (pickle.PicklingError, AttributeError, TypeError):
         return None
     return None if b"__main__" in data else data
+
+
+def dumps_each(values: Sequence[Any]) -> tuple[bytes, list[int]]:
+    """Values as :func:`dumps` has them, each by itself, one after the other; and where each of them ends."""
+    pickler, ends = _Pickler(file := io.BytesIO(), protocol=5), list[int]()
+    try:
+        for value in values:
+            pickler.dump(value)
+            pickler.clear_memo()
+            ends.append(file.tell())
+        if b"__main__" not in (data := file.getvalue()):
+            return data, ends
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    each = list(map(shipped, values))
+    return b"".join(each), list(accumulate(map(len, each)))
 
 
 def shipped(value: Any) -> bytes:

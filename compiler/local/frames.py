@@ -1,8 +1,9 @@
 """What a run and its worker processes send each other: frames over a socket, each with a kind, a group, a header and a payload.
 
 A request is one frame, or :attr:`Kind.STEP` and as many messages as it says. The answer is messages, lines that operators print,
-and parts of a state, up to :attr:`Kind.END` or :attr:`Kind.ERROR`. Only :attr:`Kind.PART` and :attr:`Kind.RESTORE`, which bring a
-state, have no answer. The worker has read all of a request before it answers, so that the two never wait for each other.
+and parts of a state with what its logs write, up to :attr:`Kind.END` or :attr:`Kind.ERROR`. Only :attr:`Kind.PART` and
+:attr:`Kind.RESTORE`, which bring a state, have no answer. The worker has read all of a request before it answers, so that the
+two never wait for each other.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Kind(IntEnum):
     PRINT = 8
     END = 9
     ERROR = 10
+    LOG = 11
+    SEGMENT = 12
 
 
 @attrs.frozen(eq=False)

@@ -50,7 +50,8 @@ PARTS: Final = 4
 @attrs.frozen(kw_only=True)
 class LocalOptions:
     """``fuse``: whether a chain of operators is one operator of the runtime. ``least``: rows, or aggregates of them, that a
-    stage takes at once at least; at the end of an epoch it takes what is there."""
+    stage takes at once at least; at the end of an epoch it takes what is there. ``state_memory``: bytes that states which are
+    objects may take in the memory of all processes, where they are many; None for all."""
 
     reorder: Reorder = "typed"
     heuristic: str = "ct-inflow"
@@ -58,6 +59,7 @@ class LocalOptions:
     processes: Processes = "auto"
     fuse: bool = True
     least: int = 1 << 16
+    state_memory: int | None = None
 
     @property
     def serial(self) -> bool:

@@ -37,6 +37,7 @@ from tracetypes.compiler.plan.plan import Plan, StageLink, links
 from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.emissions import Outlet
 from tracetypes.compiler.runtime.messages import Message, Report, Rows
+from tracetypes.compiler.runtime.state_log import LogWrite
 from tracetypes.errors import UsageError
 
 __all__ = ["ProcessRunner", "WorkerPool"]
@@ -178,7 +179,15 @@ class ProcessRunner:
         process = self.pool.keeper(shard % self.plan.width)
         with process.lock:
             frames = list(process.ask([Frame(Kind.STATE, payload=pickle.dumps(at))]))
-        return StateParts([frame.payload for frame in frames], [frame.header for frame in frames])
+        parts = [frame for frame in frames if frame.kind == Kind.PART]
+        logs: list[LogWrite] = []
+        for frame in frames[len(parts) :]:
+            if frame.kind == Kind.LOG:
+                operator, about, size = pickle.loads(frame.payload)
+                logs.append(LogWrite(operator, about, segments := list[Part](), size))
+            else:
+                segments.append(frame.payload)
+        return StateParts([frame.payload for frame in parts], [frame.header for frame in parts], logs)
 
     # --------------------------------------------------------------------------------------------- processes
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol, final
 
 from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.log import ShardId
+from tracetypes.compiler.local.segment_files import SegmentFiles
 from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.runtime.emissions import Outlet
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.runtime.state_log import SegmentReader
 
 __all__ = ["Runner", "States", "ThreadRunner"]
 
@@ -20,10 +23,15 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 class States:
     """The states of the shards that are in this process, between epochs and within. ``from_checkpoint``: those of shards that
     have received nothing yet, in parts; ``loaded``: the others. Each shard has one worker at a time, which changes only its
-    state."""
+    state. ``segments``: of logs; ``budget``: bytes that the states of a log may take in memory."""
 
-    def __init__(self, from_checkpoint: Mapping[ShardId, Sequence[Part]]) -> None:
-        self.from_checkpoint = dict(from_checkpoint)
+    def __init__(
+        self,
+        from_checkpoint: Mapping[ShardId, Sequence[Part]],
+        segments: SegmentFiles | None = None,
+        budget: int | None = None,
+    ) -> None:
+        self.from_checkpoint, self.segments, self.budget = dict(from_checkpoint), segments, budget
         self.loaded: dict[ShardId, StageState] = {}
         self.parts: dict[ShardId, StateParts] = {}
         """Of the shards that received something in the epoch, as they were at the barrier."""
@@ -31,8 +39,16 @@ class States:
     def of(self, at: ShardId, fresh: Callable[[], StageState]) -> StageState:
         """The state of a shard."""
         if at not in self.loaded:
-            self.loaded[at] = state_of(self.from_checkpoint.pop(at)) if at in self.from_checkpoint else fresh()
+            before = self.from_checkpoint.pop(at, None)
+            self.loaded[at] = fresh() if before is None else state_of(before, self._segments_of(at))
         return self.loaded[at]
+
+    def since_last(self, at: ShardId) -> StateParts:
+        """What has changed in a shard since the last time, in parts."""
+        return StateParts.since_last(self.loaded[at], self._segments_of(at), self.budget)
+
+    def _segments_of(self, at: ShardId) -> Callable[[int], SegmentReader] | None:
+        return None if self.segments is None else partial(self.segments.of, *at)
 
 
 class Runner(Protocol):
@@ -74,4 +90,4 @@ class ThreadRunner:
 
     def state(self, stage: int, shard: int) -> StateParts:
         """Views into the state."""
-        return StateParts.of(self.states.loaded[stage, shard])
+        return self.states.since_last((stage, shard))

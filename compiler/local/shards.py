@@ -9,6 +9,8 @@ when somebody looks at them, and another number of threads puts them into other 
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 
 from tracetypes.compiler.analysis.keyed import Keyed
@@ -76,7 +78,7 @@ def adopt_shards(log: LocalLog, plan: Plan, number: int) -> None:
     states: dict[ShardId, StateParts] = {}
     owners: list[StageState] = []
     for stage in plan.stages:
-        some = [state_of(parts) for _, parts in log.states(stage.number)]
+        some = [state_of(parts, partial(log.segments.of, *at)) for at, parts in log.states(stage.number)]
         for shard, state in enumerate(regrouped(stage, some, number)):
             owners.append(state)  # its parts are views into it
             states[stage.number, shard] = StateParts.of(state)

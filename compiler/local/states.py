@@ -1,19 +1,24 @@
 """States as bytes, in parts: a head, and the large buffers of columns beside it.
 
 An epoch writes the parts whose digests differ from what is written. So the keys of an operator are not written again when only
-sums change, and nothing but a small head when only the progress of inputs does.
+sums change, and nothing but a small head when only the progress of inputs does. States that are objects lie in a log where
+they are many: an epoch writes those that have changed (:mod:`tracetypes.compiler.runtime.state_log`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from tracetypes.compiler.analysis.pickles import by_name, shipped
+from tracetypes.compiler.runtime.key_states import KeyStates
+from tracetypes.compiler.runtime.operators import UnorderedState
+from tracetypes.compiler.runtime.state import StageState
+from tracetypes.compiler.runtime.state_log import LogAbout, LogWrite, SegmentReader, StateLog
 
 __all__ = ["Part", "StateParts", "digest_of", "state_of"]
 
@@ -22,22 +27,27 @@ Part: TypeAlias = bytes | bytearray | memoryview
 LEAST: Final = 1 << 14
 """Bytes from which a buffer is a part of its own."""
 
+LOGGED: Final = 1 << 17
+"""Bytes of objects from which a log has them."""
+
 
 @attrs.frozen(eq=False)
 class StateParts:
-    """A state. Its parts are views into it: they are valid until it changes. ``digests``: of the parts."""
+    """A state. Its parts are views into it: they are valid until it changes. ``digests``: of the parts. ``logs``: what is
+    written of states that lie in logs."""
 
     parts: Sequence[Part]
     digests: Sequence[bytes]
+    logs: Sequence[LogWrite] = ()
 
     @property
     def size(self) -> int:
         """In bytes."""
-        return sum(len(one) for one in self.parts)
+        return sum(len(one) for one in self.parts) + sum(one.size for one in self.logs)
 
     @classmethod
     def of(cls, state: Any) -> StateParts:
-        """Of a state."""
+        """Of a whole state."""
         buffers: list[memoryview] = []
 
         def inside(buffer: pickle.PickleBuffer) -> bool:
@@ -51,13 +61,57 @@ class StateParts:
         parts: list[Part] = [shipped(state)] if head is None else [head, *buffers]
         return cls(parts, [digest_of(one) for one in parts])
 
+    @classmethod
+    def since_last(
+        cls, state: StageState, segments: Callable[[int], SegmentReader] | None = None, budget: int | None = None
+    ) -> StateParts:
+        """Of a state; where many states are objects, only those that have changed since the last time. ``segments`` as in
+        :func:`state_of`; ``budget``: bytes that such states may take in memory."""
+        writes: dict[int, LogWrite] = {}
+
+        def written() -> StateParts:
+            for at, one in enumerate(state.operators):
+                if at not in writes and type(states := _objects(one)) is KeyStates:
+                    if states.log.reader is None and segments is not None:
+                        states.log.reader = segments(at)
+                    writes[at] = states.log.write(at, states)
+                    if budget is not None:
+                        states.log.evict(states, budget)
+            operators = [_with(one, writes[at].about) if at in writes else one for at, one in enumerate(state.operators)]
+            return attrs.evolve(cls.of(attrs.evolve(state, operators=operators)), logs=list(writes.values()))
+
+        parts = written()
+        if len(parts.parts[0]) < LOGGED:
+            return parts
+        more = [at for at, one in enumerate(state.operators) if type(states := _objects(one)) is dict and len(states) > 1]
+        for at in more:
+            state.operators[at] = _with(state.operators[at], StateLog.begin(_objects(state.operators[at])))
+        return written() if more else parts
+
 
 def digest_of(part: Part) -> bytes:
     """What tells a part from others, and from itself if a byte has changed."""
     return hashlib.blake2b(part, digest_size=16).digest()
 
 
-def state_of(parts: Sequence[Part]) -> Any:
-    """The state of parts that we wrote into a checkpoint. Buffers may change then, as they could before."""
+def state_of(parts: Sequence[Part], segments: Callable[[int], SegmentReader] | None = None) -> Any:
+    """The state of parts that we wrote into a checkpoint. Buffers may change then, as they could before. ``segments``: those
+    of the log of an operator."""
     head, *buffers = parts
-    return pickle.loads(head, buffers=[bytearray(one) for one in buffers])
+    state = pickle.loads(head, buffers=[bytearray(one) for one in buffers])
+    if isinstance(state, StageState):
+        for at, one in enumerate(state.operators):
+            if isinstance(about := _objects(one), LogAbout):
+                assert segments is not None
+                state.operators[at] = _with(one, StateLog.read(about, segments(at)))
+    return state
+
+
+def _objects(operator: Any) -> Any:
+    """States by key, as objects, or what stands for them."""
+    return operator.states if isinstance(operator, UnorderedState) else operator
+
+
+def _with(operator: Any, states: Any) -> Any:
+    """An operator with other states by key, or with what stands for them."""
+    return attrs.evolve(operator, states=states) if isinstance(operator, UnorderedState) else states

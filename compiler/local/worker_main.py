@@ -24,6 +24,7 @@ from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.prints import operators_print, show_prints
 from tracetypes.compiler.local.runners import States, ThreadRunner
+from tracetypes.compiler.local.segment_files import SegmentFiles
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, links
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Contents
@@ -38,12 +39,14 @@ GRACE: Final = 1.0
 
 @attrs.frozen(eq=False)
 class Setup:
-    """What a worker process needs of a run: what :class:`Kernels` take."""
+    """What a worker process needs of a run: what :class:`Kernels` take, and where states lie."""
 
     plan: Plan
     inputs: Mapping[str, SplitReader]
     contents: Mapping[str, Contents]
     delivery: Delivery
+    segments: SegmentFiles | None
+    budget: int | None
 
 
 @attrs.frozen
@@ -89,6 +92,9 @@ class _Worker:
                 state = self.runner.state(*pickle.loads(request.payload))
                 for part, digest in zip(state.parts, state.digests, strict=True):
                     yield Frame(Kind.PART, header=digest, payload=part)
+                for log in state.logs:
+                    yield Frame(Kind.LOG, payload=pickle.dumps((log.operator, log.about, log.size)))
+                    yield from (Frame(Kind.SEGMENT, payload=segment) for segment in log.segments)
             case kind:
                 raise AssertionError(f"no request has kind {kind}")
 
@@ -108,7 +114,7 @@ class _Worker:
         self.kernels = Kernels(setup.plan, setup.inputs, setup.contents, setup.delivery)
         files = isinstance(setup.delivery, Staging)
         self.outlets = [_Frames(self.connection, files and stage is setup.plan.stages[-1]) for stage in setup.plan.stages]
-        self.states = States({})
+        self.states = States({}, setup.segments, setup.budget)
         self.runner = ThreadRunner(lambda: self.kernels, self.states)
 
     def _read(self, request: Frame) -> Iterator[Frame]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.driver import Driver, EpochWork
@@ -14,19 +15,25 @@ from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import Cost, InPython, may_start
 from tracetypes.compiler.local.processes import ProcessRunner, WorkerPool
 from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
+from tracetypes.compiler.local.segment_files import SegmentFiles
 from tracetypes.compiler.local.shards import in_shards
 from tracetypes.compiler.local.states import Part, StateParts
 from tracetypes.compiler.local.worker_main import Setup
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.staging import Delivery
+from tracetypes.templates import OpKeyedOrdered, OpKeyedUnordered
 
 __all__ = ["Workers"]
+
+KEYED: Final = (OpKeyedOrdered, OpKeyedUnordered)
+"""Operators with states."""
 
 
 class Workers:
     """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts.
-    ``shards``: how many shards there are of each stage. ``stopping``: whether the run is asked to stop."""
+    ``shards``: how many shards there are of each stage. ``stopping``: whether the run is asked to stop. ``segments``: those
+    of logs of states."""
 
     def __init__(
         self,
@@ -38,8 +45,9 @@ class Workers:
         load: Callable[[], Iterable[tuple[ShardId, Sequence[Part]]]],
         shards: int,
         stopping: Callable[[], bool] = lambda: False,
+        segments: SegmentFiles | None = None,
     ) -> None:
-        self.shards, self.stopping = shards, stopping
+        self.shards, self.stopping, self.segments = shards, stopping, segments
         self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
         self.contents = {name: one.channel.contents for name, one in channels.items()}
         self.pool, self.cost = WorkerPool(), Cost()
@@ -53,7 +61,7 @@ class Workers:
             self.driver.close()
         self.pool.renew()
         self.plan = sharded = in_shards(plan, self.shards)
-        self.states = States(dict(self.load()))
+        self.states = States(dict(self.load()), self.segments, self.budget)
         own = threading.local()
 
         def kernels() -> Kernels:
@@ -70,9 +78,18 @@ class Workers:
             return here
 
         def setup() -> Setup:
-            return Setup(plan, {name: one.for_worker() for name, one in self.inputs.items()}, self.contents, self.delivery)
+            inputs = {name: one.for_worker() for name, one in self.inputs.items()}
+            return Setup(plan, inputs, self.contents, self.delivery, self.segments, self.budget)
 
         return ProcessRunner(here, plan, setup, self.pool, self.cost, always=self.options.processes == "always")
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that the states of one operator in one shard may take in memory."""
+        if self.options.state_memory is None:
+            return None
+        operators = sum(isinstance(step.operator, KEYED) for stage in self.plan.stages for step in stage.steps)
+        return self.options.state_memory // max(1, operators * self.shards)
 
     @property
     def parts(self) -> Mapping[ShardId, StateParts]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, final
 
 from tracetypes.compiler.columns.ordering import Pairs
 from tracetypes.compiler.runtime.closed_blocks import Objects
+from tracetypes.compiler.runtime.key_states import mark_changes
 from tracetypes.compiler.runtime.open_blocks import OpenBlocks
 from tracetypes.compiler.runtime.operators import Flowing, OrderedRunner, Runner
 from tracetypes.compiler.runtime.progress import Coming
@@ -203,6 +204,7 @@ class DueMarkers:
                     where = f"key {key!r}, marker {Marker(last)}"
                     state = call_operator(self.op, "on_marker", where, catch_up, self.op, self.states[key], key, Marker(last))
                     self.states[key] = state
+                    mark_changes(self.states, (key,))
 
 
 @final

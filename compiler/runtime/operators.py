@@ -18,10 +18,11 @@ from tracetypes.compiler.runtime import limits
 from tracetypes.compiler.runtime.blocks import AggregateBlock
 from tracetypes.compiler.runtime.emissions import HELD_BACK, Emissions, Pieces, TooManyRows, too_many_rows
 from tracetypes.compiler.runtime.eviction import forget, forget_some
+from tracetypes.compiler.runtime.key_states import bring, mark_changes
 from tracetypes.compiler.runtime.stateless import conforming_emit
 from tracetypes.compiler.runtime.watch import Watch
 from tracetypes.compiler.tracing.expr import Undefined
-from tracetypes.errors import LawBroken, OperatorFailed
+from tracetypes.errors import LawBroken, OperatorFailed, RunError
 from tracetypes.interpreter import sort_order
 from tracetypes.markers import Marker
 from tracetypes.nodes import Sort
@@ -111,6 +112,7 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
         visited: Iterable[Any] = ()
         try:
             runs = flowing.by_key()
+            bring(by_key, runs.keys)
             for key, values in runs.runs():
                 emissions.key = key
                 if key in by_key:
@@ -125,23 +127,26 @@ def ordered_runner(op: OpKeyedOrdered[Any, Any, Any, Any], step: Step, watch: Wa
                         judge(method, key, state)
                 by_key[key] = state
                 following(key)
+            mark_changes(by_key, runs.keys)
             out = emissions.end()
             if marks:
                 method, where = "on_marker", f"marker {marker}"
                 emit, on_marker = emissions.start(pieces, out), watched.on_marker
                 visited = by_key if keys is None else keys
+                bring(by_key, visited)
                 for key in visited:
                     emissions.key = key
                     state = by_key[key] = on_marker(by_key[key], key, marker, emit)
                     if type(state) not in known:
                         judge(method, key, state)
                     following(key)
+                mark_changes(by_key, visited)
                 out = emissions.end()
             if forgets:
                 method, where = "initial_state", f"marker {marker}"
                 forget_some(by_key, visited if marks else runs.keys, op.initial_state())
             return out
-        except (OperatorFailed, LawBroken):
+        except (OperatorFailed, LawBroken, RunError):
             raise
         except (Exception, TooManyRows) as error:
             following(key)
@@ -213,6 +218,7 @@ def unordered_runner(
                     if key not in current:
                         current[key] = start
                 touched = current
+            bring(current, touched)
             where = "key {key!r}, marker {marker}"
             identity, update_state = watched.identity, watched.update_state
             for key in touched:
@@ -224,6 +230,7 @@ def unordered_runner(
                 method = "on_marker"
                 if (odd := on_marker(state, key, marker, emit)) is not None:
                     ran(op, method, key, odd)
+            mark_changes(current, touched)
             if not skips and not tumbles:
                 method, where = "update_state", "marker {marker}"
                 mine.start = types.returned(method, NO_KEY, op.update_state(start, op.identity()))
@@ -231,7 +238,7 @@ def unordered_runner(
                     forget(current, sums, mine.start)
             if refused:
                 raise refused[0]
-        except (OperatorFailed, LawBroken):
+        except (OperatorFailed, LawBroken, RunError):
             raise
         except Exception as error:
             raise operator_failure(op, method, where.format(key=key, value=value, marker=marker), error) from error

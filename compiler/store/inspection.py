@@ -146,8 +146,12 @@ Blobs: TypeAlias = Callable[[CheckpointView, StageAbout], Iterator[tuple[int, by
 
 def states(blobs: Blobs, view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, int, StageState]]:
     """Each key group of a stage with the size of its state in bytes, and the state."""
-    for group, blob in _recorded(view) if view.straight else blobs(view, stage):
+    blobs_of_stage = iter(_recorded(view) if view.straight else blobs(view, stage))
+    while True:
         try:
+            if (one := next(blobs_of_stage, None)) is None:
+                return
+            group, blob = one
             state = loads(blob)
         except (ImportError, AttributeError, pickle.UnpicklingError) as error:
             raise UsageError(

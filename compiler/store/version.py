@@ -15,7 +15,7 @@ import json
 
 from tracetypes.compiler.connectors.store_errors import StoreError
 from tracetypes.compiler.store.places import Place
-from tracetypes.compiler.store.small_files import unreachable, write_json
+from tracetypes.compiler.store.small_files import read_json, unreachable, write_json
 from tracetypes.errors import RunError
 from tracetypes.version import VERSION
 
@@ -24,6 +24,10 @@ __all__ = ["FORMAT", "begin_removal", "look", "stamp"]
 FORMAT = 11
 """Raise it when anything that a checkpoint holds changes its layout or its meaning: pickled states, ``graph.json``,
 ``program.json``, commit records, manifests of channels, what Spark's state stores and offsets hold of ours."""
+
+EARLIER = frozenset({10})
+"""Formats that are read too, and become FORMAT when a run goes on. 10 has no logs of states, and its as-of joins are other
+classes, which the fingerprint of a plan tells apart."""
 
 _FILE = "format.json"
 
@@ -52,13 +56,13 @@ def look(path: Place) -> None:
             f"the checkpoint {path} is half removed: a run with --overwrite was stopped while it removed the earlier run",
             fix="run it again with --overwrite",
         )
-    if number != FORMAT:
+    if number not in (FORMAT, *EARLIER):
         raise _other(path, f"format {number}", writer)
 
 
 def stamp(path: Place) -> None:
-    """Write the format into a checkpoint that is new."""
-    if not (path / _FILE).exists():
+    """Write the format into a checkpoint that is new, or of an earlier format."""
+    if (read_json(path / _FILE) or {}).get("format") != FORMAT:
         write_json(path / _FILE, {"format": FORMAT, "tracetypes": VERSION})
 
 

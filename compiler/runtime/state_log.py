@@ -1,0 +1,316 @@
+"""States by key as a log: a commit appends the states that have changed, and what is on disk stays below about twice what counts.
+
+::
+
+    segment 7     states of some keys, each by itself, and keys that were removed
+    segment 8     what the next commit with a change has written
+    ...
+
+The last segment with a key has its state. So the first segment may go when none of its states counts any more. While the segments
+have more than twice the bytes of the states that count, a commit writes states of the first segment again: at most ``AGAIN``
+bytes for each byte that has changed. That bounds both what an epoch writes and what is on disk. (Where keys change at random, few
+states of the first segment count when its turn comes, and a third is written again, or less.)
+
+A state counts as changed when its bytes differ, so operators that look at all keys write only some. A log that is read has
+its keys in memory; a state is read when somebody asks for it. With a budget, states that were not used lately lie on disk only.
+
+A segment is a length (8 bytes), a head of so many bytes, and the states one after the other, each with a checksum behind it. The
+head has the keys and the size of each state.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol, final
+from zlib import crc32
+
+import attrs
+
+from tracetypes.compiler.analysis.pickles import dumps, dumps_each, loads
+from tracetypes.compiler.runtime.key_states import KeyStates
+
+__all__ = ["LENGTH", "LogAbout", "LogWrite", "SegmentReader", "StateLog"]
+
+PIECE: Final = 4 << 20
+"""Bytes of a segment, about, where a commit has more to write."""
+
+SPARE: Final = 1 << 20
+"""Bytes that may be on disk besides twice what counts."""
+
+AGAIN: Final = 1.5
+"""Bytes that are written again for each byte that has changed, at most."""
+
+OBJECT: Final = 200
+"""Bytes that a state takes in memory besides its own, about: its key, its place, an entry of a dict."""
+
+LEFT: Final = 0.9
+"""How much of a budget is left full when states leave the memory, so that they do not leave one by one."""
+
+LENGTH: Final = struct.Struct("<Q")
+"""How long the head of a segment is."""
+
+_CHECK: Final = struct.Struct("<I")
+
+_HALF: Final = (1 << 32) - 1
+
+
+@attrs.frozen
+class LogAbout:
+    """What a checkpoint has in the place of states that lie in a log: segments ``first`` to ``next - 1`` of ``chain``."""
+
+    chain: str
+    first: int
+    next: int
+
+
+@attrs.frozen(eq=False)
+class LogWrite:
+    """What a commit writes. ``operator``: whose states; ``segments``: the last ones; ``size``: bytes of all segments."""
+
+    operator: int
+    about: LogAbout
+    segments: Sequence[bytes | bytearray | memoryview]
+    size: int
+
+
+class SegmentReader(Protocol):
+    """Reads the segments of one log. Raises errors of its backend."""
+
+    def head(self, number: int) -> tuple[bytes, int]:
+        """The head of a segment, and how many bytes the segment has."""
+
+    def read(self, number: int, start: int, size: int) -> bytes:
+        """Some bytes of a segment."""
+
+    def close(self, number: int) -> None:
+        """A segment will be removed."""
+
+    def damage(self, number: int) -> Exception:
+        """The error for a segment that is not what was written."""
+
+
+@attrs.define(eq=False)
+class _Segment:
+    """A segment that is written: its keys, how many of its states count, and its bytes."""
+
+    keys: Sequence[Any]
+    count: int
+    size: int
+
+    @property
+    def each(self) -> float:
+        """Bytes of a state, about."""
+        return self.size / max(1, len(self.keys))
+
+
+class _Row(NamedTuple):
+    """The state of a key as bytes. ``hash``: of them, if the state is in memory."""
+
+    key: Any
+    hash: int | None
+    data: Any
+
+
+@final
+class StateLog:
+    """The log of the states of one operator. ``chain``: another one is another log; ``first``: its first segment."""
+
+    def __init__(self, chain: str = "", first: int = 0, reader: SegmentReader | None = None) -> None:
+        self.chain, self.first, self.reader = chain or os.urandom(8).hex(), first, reader
+        self.segments: dict[int, _Segment] = {}
+        """By number, without a gap."""
+        self.places: dict[Any, int] = {}
+        """Where the states lie that are in memory: segment, start (32 bits), size (32 bits)."""
+        self.hashes: dict[Any, int] = {}
+        """Of their bytes there."""
+        self.size, self.live, self.memory = 0, 0.0, 0
+        """Bytes of the segments, of the states in them that count, and of states in memory, about."""
+        self.credit = 0.0
+        """Bytes that may be written again; below zero if a commit has written more."""
+        self.passed = 0
+        """How many states of the first segment need not be looked at any more."""
+        self.used: set[Any] = set()
+        """Keys that have changed since states left the memory."""
+
+    @classmethod
+    def begin(cls, states: dict[Any, Any]) -> KeyStates:
+        """States that have a log from now on, which is empty."""
+        own = KeyStates(states, cls(), {})
+        own.changes.update(own)
+        return own
+
+    @property
+    def next(self) -> int:
+        """The number of the next segment."""
+        return self.first + len(self.segments)
+
+    # --------------------------------------------------------------------------------------------- writing
+
+    def write(self, operator: int, states: KeyStates) -> LogWrite:
+        """What a commit has to write so that the log has these states."""
+        removals = [key for key in states.removals if self._leave(states, key) and key not in states]
+        rows = self._changes(states)
+        self.credit = min(self.credit, 0.0) + AGAIN * sum(len(row.data) for row in rows)
+        rows += self._first_again(states)
+        self.used |= states.changes
+        states.changes.clear()
+        states.removals.clear()
+        segments = [self._append(states, some, gone) for some, gone in _pieces(rows, removals)]
+        return LogWrite(operator, LogAbout(self.chain, self.first, self.next), segments, self.size)
+
+    def _changes(self, states: KeyStates) -> list[_Row]:
+        """Keys whose states have changed."""
+        rows: list[_Row] = []
+        for row in _rows(states, [key for key in states.changes if states.is_in_memory(key)]):
+            if self.hashes.get(row.key) != row.hash:
+                self._leave(states, row.key)
+                rows.append(row)
+        return rows
+
+    def _leave(self, states: KeyStates, key: Any) -> bool:
+        """The state of a key does not count any more where it lies, if it does."""
+        place = self.places.pop(key, None)
+        if place is not None:
+            self.memory -= (place & _HALF) + OBJECT
+            del self.hashes[key]
+        elif (place := states.cold.pop(key, None)) is None:
+            return False
+        segment = self.segments[place >> 64]
+        segment.count -= 1
+        self.live -= segment.each
+        return True
+
+    def _first_again(self, states: KeyStates) -> list[_Row]:
+        """Remove first segments. States of them that count are to be written again."""
+        keys: list[Any] = []
+        rows: list[_Row] = []
+        while self.segments:
+            segment = self.segments[self.first]
+            if segment.count and (self.size <= 2 * self.live + SPARE or self.credit <= 0):
+                break
+            for key in segment.keys[self.passed :] if segment.count else ():
+                self.passed += 1
+                place = self.places.get(key) or states.cold.get(key)
+                if place is None or place >> 64 != self.first:
+                    continue
+                if key in self.places:
+                    keys.append(key)
+                else:
+                    rows.append(_Row(key, None, self._bytes(place)))
+                self._leave(states, key)
+                self.credit -= segment.each
+                if self.credit <= 0 or not segment.count:
+                    break
+            if not segment.count:
+                del self.segments[self.first]
+                if self.reader is not None:
+                    self.reader.close(self.first)
+                self.size -= segment.size
+                self.first, self.passed = self.first + 1, 0
+        return rows + _rows(states, keys)
+
+    def _append(self, states: KeyStates, rows: Sequence[_Row], removals: Sequence[Any]) -> bytes:
+        """A segment of rows."""
+        number, keys, sizes = self.next, [row.key for row in rows], [len(row.data) for row in rows]
+        head = pickle.dumps((dumps((keys, removals)), sizes), protocol=5)
+        parts = [LENGTH.pack(len(head)), head]
+        for row in rows:
+            parts += (row.data, _CHECK.pack(crc32(row.data, number)))
+        content = b"".join(parts)
+        for row, place in zip(rows, _places(number, len(head), sizes), strict=True):
+            if row.hash is None:
+                states.cold[row.key] = place
+                continue
+            self.places[row.key], self.hashes[row.key] = place, row.hash
+            self.memory += (place & _HALF) + OBJECT
+        self.segments[number] = _Segment(keys, len(keys), len(content))
+        self.size += len(content)
+        self.live += len(content) if keys else 0
+        return content
+
+    # --------------------------------------------------------------------------------------------- reading
+
+    @classmethod
+    def read(cls, about: LogAbout, reader: SegmentReader) -> KeyStates:
+        """The states that a log has. None of them is in memory."""
+        log = cls(about.chain, about.first, reader)
+        cold: dict[Any, int] = {}
+        for number in range(about.first, about.next):
+            head, size = reader.head(number)
+            data, sizes = pickle.loads(head)
+            keys, removals = loads(data)
+            for key in removals:
+                if (place := cold.pop(key, None)) is not None:
+                    log.segments[place >> 64].count -= 1
+            for key, place in zip(keys, _places(number, len(head), sizes), strict=True):
+                if (before := cold.get(key)) is not None:
+                    log.segments[before >> 64].count -= 1
+                cold[key] = place
+            log.segments[number] = _Segment(keys, len(keys), size)
+        log.size = sum(one.size for one in log.segments.values())
+        log.live = sum(one.each * one.count for one in log.segments.values())
+        return KeyStates({}, log, cold)
+
+    def load(self, key: Any, place: int) -> Any:
+        """A state that lies at a place. It is in memory from now on."""
+        data = self._bytes(place)
+        self.places[key], self.hashes[key] = place, hash(data)
+        self.memory += (place & _HALF) + OBJECT
+        return loads(data)
+
+    def _bytes(self, place: int) -> bytes:
+        assert self.reader is not None
+        number, size = place >> 64, place & _HALF
+        data = self.reader.read(number, place >> 32 & _HALF, size + _CHECK.size)
+        state, check = data[:size], data[size:]
+        if len(check) < _CHECK.size or _CHECK.unpack(check)[0] != crc32(state, number):
+            raise self.reader.damage(number)
+        return state
+
+    def evict(self, states: KeyStates, budget: int) -> None:
+        """Let states leave the memory if they take more than some bytes: first those that came long ago and have not changed
+        since the last time. All are as the last commit has written them."""
+        if self.memory <= budget:
+            return
+        used, self.used = self.used, set()
+        in_memory = states.in_memory()
+        for some in ((key for key in in_memory if key not in used), (key for key in in_memory if key in used)):
+            for key in some:
+                if self.memory <= LEFT * budget:
+                    return
+                place = self.places.pop(key)
+                del self.hashes[key]
+                self.memory -= (place & _HALF) + OBJECT
+                states.evict(key, place)
+
+
+def _places(number: int, head: int, sizes: Sequence[int]) -> Iterator[int]:
+    """Where the states of a segment lie."""
+    start = LENGTH.size + head
+    for size in sizes:
+        yield number << 64 | start << 32 | size
+        start += size + _CHECK.size
+
+
+def _rows(states: KeyStates, keys: Sequence[Any]) -> list[_Row]:
+    """The states of keys, which are in memory."""
+    data, ends = dumps_each([states[key] for key in keys])
+    view = memoryview(data)
+    return [
+        _Row(key, hash(one := view[start:end]), one) for key, start, end in zip(keys, [0, *ends], ends, strict=False)
+    ]
+
+
+def _pieces(rows: Sequence[_Row], removals: Sequence[Any]) -> Iterator[tuple[Sequence[_Row], Sequence[Any]]]:
+    """Rows in pieces, the first with all removals."""
+    first, size = 0, 0
+    for at, row in enumerate(rows, 1):
+        size += len(row.data)
+        if size >= PIECE:
+            yield rows[first:at], removals
+            first, size, removals = at, 0, ()
+    if first < len(rows) or removals:
+        yield rows[first:], removals
