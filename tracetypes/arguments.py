@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from tracetypes.calls import like
+from tracetypes.command_parser import CommandParser
 from tracetypes.errors import UsageError
 from tracetypes.run_arguments import TARGET, add_backend, add_compiling, add_pairs, add_run, positive
 from tracetypes.version import VERSION
 from tracetypes.workspace_arguments import add_workspace
 
-__all__ = ["pairs", "parser", "refuse_unknown"]
+__all__ = ["pairs", "parser"]
 
 SCHEMAS: Final = ("avro", "protobuf", "json", "spark")
 """The systems for which the schema of a record can be printed."""
@@ -22,9 +22,9 @@ Command: TypeAlias = Callable[[argparse.Namespace], int]
 """Runs a command, and gives its exit status."""
 
 
-def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+def parser(commands: Mapping[str, Command]) -> CommandParser:
     """The arguments of all commands. ``commands``: what runs each of them."""
-    whole = argparse.ArgumentParser(
+    whole = CommandParser(
         prog="tracetypes",
         description="Typed streaming dataflows that give the same answer at every parallelism.",
         epilog="TARGET is FILE.py:NAME, package.module:NAME or __main__:NAME of a Dataflow; NAME may be left out when there is "
@@ -35,7 +35,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         whole.print_help(sys.stderr)
         return 2
 
-    whole.set_defaults(command=help, options=())
+    whole.set_defaults(command=help)
     whole.add_argument("--version", action="version", version=f"tracetypes {VERSION}")
     places = whole.add_subparsers(metavar="COMMAND")
 
@@ -109,17 +109,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     one.add_argument("--answers", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=commands["test"])
     add_workspace(places, commands["workspace"])
-    for one in places.choices.values():
-        one.set_defaults(options=one._option_string_actions)
     return whole
-
-
-def refuse_unknown(arguments: Sequence[str], options: Sequence[str]) -> None:
-    """Raises :class:`UsageError` ``TT402`` for arguments that a command does not have. ``options``: those that it has."""
-    name = next((one for one in arguments if one.startswith("-")), arguments[0]).partition("=")[0]
-    is_option = name.startswith("-")
-    fix = (is_option and like(name, options)) or "see --help of the command for its options"
-    raise UsageError("TT402", f"there is no option {name}" if is_option else f"{name} is one argument too many", fix=fix)
 
 
 def pairs(texts: list[str], option: str, what: str = "PATH") -> dict[str, str]:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tracetypes.arguments import pairs, parser, refuse_unknown
+from tracetypes.arguments import pairs, parser
 from tracetypes.check import Checked, check, violations
 from tracetypes.compiler.backend.clock import Clock
 from tracetypes.compiler.backend.compilation import compile_program, extras
@@ -48,13 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands |= {"examples": _examples, "new": _new, "record": _record, "schema": _schema, "submit-files": _submit_files}
     commands |= {"test": _test, "workspace": _workspace}
     whole = parser(commands)
-    parsed, unknown = whole.parse_known_args(arguments)
+    parsed = argparse.Namespace()
     try:
+        parsed, unknown = whole.parse_known_args(arguments)
         if getattr(parsed, "config", None) is not None and not unknown:
             words = sys.argv[1:] if arguments is None else arguments
-            parsed, unknown = whole.parse_known_args(configured(words, parsed, parsed.options))
+            parsed, unknown = whole.parse_known_args(configured(words, parsed, parsed.parser.options))
         if unknown:
-            refuse_unknown(unknown, list(parsed.options))
+            parsed.parser.refuse_unknown(unknown, whole)
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
     except TraceTypesError as error:
