@@ -141,3 +141,18 @@ def test_TT209_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(RunError, match=r"^TT209 the checkpoint .* cannot be locked: No locks available"):
         Locks().take(tmp_path, "the checkpoint")
+
+
+def test_TT209_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run cannot say who it is. The lock is given back all the same."""
+
+    def full() -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks.socket, "gethostname", full)
+        with pytest.raises(RunError, match=f"TT209 {tmp_path}/_lock cannot be written: No space left") as error, Locks() as mine:
+            mine.take(tmp_path, "the output")
+    assert error.value.fix == "free some space there, and run again to go on"
+    with Locks() as mine:
+        mine.take(tmp_path, "the output")

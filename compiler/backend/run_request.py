@@ -187,6 +187,7 @@ class RunRequest:
         what the run is doing."""
         with extras():
             from tracetypes.compiler.store.locks import Locks
+            from tracetypes.compiler.store.small_files import NO_SPACE, unwritable
 
         temporary: str | None = None
         try:
@@ -198,6 +199,10 @@ class RunRequest:
                 temporary = tempfile.mkdtemp(prefix="tracetypes-")
             with Locks() as locks:
                 return self._run(locks, temporary, control, on_batch, notify, status)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise unwritable(Path(error.filename or self.places(temporary)[0]), error) from error
+            raise
         finally:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)

@@ -48,6 +48,7 @@ from tracetypes.compiler.store.listings import listings_in
 from tracetypes.compiler.store.places import Place, on_disk
 from tracetypes.compiler.store.small_files import apart, damaged, read_json
 from tracetypes.compiler.wire.seals import checksum
+from tracetypes.errors import RunError
 
 __all__ = ["LocalLog", "ShardId", "Shards", "Takes", "stage_states"]
 
@@ -62,6 +63,12 @@ JOURNAL = 8 << 20
 
 KEPT = 100
 """How many epochs are kept, as many as commit records."""
+
+UNWRITABLE = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+    | {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+"""Codes of errors of SQLite that say nothing about what is in the database: it cannot be written. A full disk has several."""
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS epochs (
@@ -168,7 +175,7 @@ class LocalLog:
 
     def begin(self, number: int, takes: Takes) -> None:
         """Record that an epoch begins."""
-        with self._lock, self._open() as connection:
+        with self._lock, self._sound(), self._open() as connection:
             if not self._is_signed:
                 self._sign(connection)
             row = number, takes.line, int(takes.drain), 0
@@ -176,7 +183,7 @@ class LocalLog:
 
     def forget(self, number: int) -> None:
         """An epoch of which nobody has seen anything begins anew, and takes what is there then."""
-        with self._lock, self._open() as connection:
+        with self._lock, self._sound(), self._open() as connection:
             connection.execute("DELETE FROM epochs WHERE number >= ?", (number,))
 
     def end(self, number: int, states: Mapping[ShardId, StateParts]) -> None:
@@ -205,7 +212,7 @@ class LocalLog:
                     rows.append((stage, group, at, digest, None if large else part, file))
             shorter = [(*at, len(one.parts)) for at, one in states.items() if len(one.parts) < len(digests.get(at, ()))]
             segments = [row for at, one in states.items() for log in one.logs for row in self._segments(at, log)]
-            with self._open() as connection:
+            with self._sound(), self._open() as connection:
                 if number is None:
                     connection.execute("DELETE FROM states")
                 useless = self._write_logs(connection, states, whole=number is None)
@@ -411,10 +418,14 @@ class LocalLog:
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """A context. Raises :class:`RunError` ``TT225`` if SQLite cannot read the database."""
+        """A context. Raises :class:`RunError` ``TT225`` if SQLite cannot read the database, ``TT209`` if it cannot write it."""
         try:
             yield
         except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if {code, code & 0xFF} & UNWRITABLE:
+                fix = "see whether the disk is full or the directory may be written, and run again to go on"
+                raise RunError("TT209", f"{self.path / 'epochs.db'} cannot be written: {error}", fix=fix) from error
             raise damaged(self.path / "epochs.db", error, "what each micro-batch takes, and the states") from error
 
     def close(self) -> None:

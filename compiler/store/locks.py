@@ -26,7 +26,7 @@ from typing import IO, Any, TypeAlias
 import attrs
 
 from tracetypes.compiler.store.places import Place
-from tracetypes.compiler.store.small_files import writable
+from tracetypes.compiler.store.small_files import unwritable, writable
 from tracetypes.errors import RunError
 
 __all__ = ["JavaLock", "Locks"]
@@ -60,7 +60,8 @@ class Locks:
         for lock in self.locks.values():
             if lock.release is not None:
                 lock.release()
-            lock.file.close()
+            with suppress(OSError):  # the disk was full when the run said who it is
+                lock.file.close()
         self.locks.clear()
 
     def take(self, directory: Place, what: str) -> None:
@@ -140,9 +141,12 @@ def _share(lock: _Lock, java: JavaLock, process: int | None) -> None:
 
 
 def _describe(lock: _Lock, java: int | None) -> None:
-    lock.file.truncate(0)
-    lock.file.write(json.dumps({"host": socket.gethostname(), "process": os.getpid(), "java": java}) + "\n")
-    lock.file.flush()
+    try:
+        lock.file.truncate(0)
+        lock.file.write(json.dumps({"host": socket.gethostname(), "process": os.getpid(), "java": java}) + "\n")
+        lock.file.flush()
+    except OSError as error:
+        raise unwritable(lock.home, error) from error
 
 
 def _holder(home: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +12,22 @@ from tracetypes.compiler.store.places import Place, probe, replace
 from tracetypes.compiler.wire.seals import seal, unseal
 from tracetypes.errors import RunError
 
-__all__ = ["apart", "damaged", "read_json", "read_own", "unreachable", "writable", "write_json", "write_lines"]
+__all__ = [
+    "NO_SPACE",
+    "apart",
+    "damaged",
+    "read_json",
+    "read_own",
+    "unreachable",
+    "unwritable",
+    "writable",
+    "write_json",
+    "write_lines",
+]
 
+
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The disk is full, or the user's part of it."""
 
 AGAIN: Final = "put back a copy of the checkpoint and of the output of the same moment, or start anew with another one of each"
 
@@ -30,11 +45,14 @@ def writable(directory: Place) -> None:
             raise RunError(
                 "TT209", f"{directory} cannot be written: {file} is a file", fix="give the name of a directory"
             ) from error
-        raise RunError(
-            "TT209",
-            f"{directory} cannot be written: {error.strerror or error}",
-            fix="give a directory you may write to",
-        ) from error
+        raise unwritable(directory, error) from error
+
+
+def unwritable(place: Place, error: OSError) -> RunError:
+    """The error for a place that cannot be written. A disk that is full is not a place that is wrong."""
+    is_full = error.errno in NO_SPACE
+    fix = "free some space there, and run again to go on" if is_full else "give a directory you may write to"
+    return RunError("TT209", f"{place} cannot be written: {error.strerror or error}", fix=fix)
 
 
 def unreachable(path: Place, error: OSError) -> RunError:

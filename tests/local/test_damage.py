@@ -21,6 +21,7 @@ import attrs
 import pytest
 from deltalake import DeltaTable
 
+from tests.local.test_streams import clicks
 from tracetypes import Dataflow, Stream, TraceTypesError, U, every, run
 from tracetypes.cli import main
 from tracetypes.compiler.backend.compilation import compile_program
@@ -317,3 +318,23 @@ def test_TT227_a_query_that_is_older_than_its_readers(tmp_path: Path) -> None:
     shutil.copytree(older / "ck" / "queries" / "aggregate", life.checkpoint / "queries" / "aggregate")
     with pytest.raises(TraceTypesError, match=r"TT227"):
         life.run(LAST)
+
+
+def test_TT209_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a run goes on when there is space again."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f'{{"page": "page {n}", "ts": {n}}}\n' for n in range(3000)))
+    options: Any = {"backend": "local", "checkpoint": tmp_path / "checkpoint", "drain": False}
+
+    def full(log: LocalLog, connection: Any) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # it stays as large as it is
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalLog, "_check", full)
+        with pytest.raises(TraceTypesError) as error:
+            run(clicks(), {"clicks": rows}, {"counts": tmp_path / "out"}, **options)
+    assert (error.value.code, "disk is full" in str(error.value)) == ("TT209", True)
+    assert error.value.fix == "see whether the disk is full or the directory may be written, and run again to go on"
+    run(clicks(), {"clicks": rows}, {"counts": tmp_path / "out"}, **{**options, "drain": True})
+    lines = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
+    assert sorted(json.loads(line)["key"] for line in lines) == sorted(f"page {n}" for n in range(3000))
