@@ -7,8 +7,9 @@ lambda returns follows from its code and the types of its arguments. For anythin
 from __future__ import annotations
 
 import functools
+import inspect
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from tracetypes.calls import like
@@ -16,7 +17,7 @@ from tracetypes.errors import UsageError
 from tracetypes.open_types import INFERENCE, TypeUnknown
 from tracetypes.records import show
 from tracetypes.schemas import show_type
-from tracetypes.stdlib.lambda_types import missing_field, type_of_lambda
+from tracetypes.stdlib.lambda_types import missing_attribute, type_of_lambda
 
 __all__ = ["element_of", "function_or_none", "needed_function", "pair_of", "returned", "same_values"]
 
@@ -77,13 +78,14 @@ def returned(function: object, to: object, caller: str, *, arguments: Sequence[A
             found = INFERENCE.returned(function, arguments)
         if found is not None:
             return found
-        if (missing := missing_field(function, arguments)) is not None:
-            record, name, known = missing
-            raise UsageError(
-                "TT120",
-                f"{caller}: {_name(function)} reads {name!r} of {record.__name__}, which has no such field",
-                fix=like(name, known) or f"its fields are {', '.join(known)}",
-            )
+        if (missing := missing_attribute(function, arguments)) is not None:
+            of, name, fields = missing
+            what = f"{caller}: {_name(function)} reads {name!r} of {of.__name__}, which has no such"
+            if fields:
+                fix = like(name, fields) or f"its fields are {', '.join(fields)}"
+                raise UsageError("TT120", f"{what} field", fix=fix)
+            raise UsageError("TT120", f"{what} attribute", fix=like(name, dir(of)) or f"see the attributes of {of.__name__}")
+        _check_count(function, caller, len(arguments))
     if "return" not in hints:
         raise TypeUnknown(
             "TT120",
@@ -92,6 +94,23 @@ def returned(function: object, to: object, caller: str, *, arguments: Sequence[A
         )
     annotation: Any = hints["return"]
     return annotation
+
+
+def _check_count(function: Callable[..., Any], caller: str, count: int) -> None:
+    """Raises :class:`UsageError` ``TT121`` if a function cannot be called with so many arguments."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a builtin without one
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        which = "a value" if count == 1 else "a key and a value" if count == 2 else f"{count} arguments"
+        raise UsageError(
+            "TT121",
+            f"{caller} calls {_name(function)} with {which}, and it takes {signature}: {error}",
+            fix=f"write a function of {which}",
+        ) from error
 
 
 def pair_of(annotation: Any, caller: str) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import datetime as dt
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Annotated, Any, Final, Optional, TypeVar, get_args, get_origin
 
 import attrs
@@ -20,7 +21,7 @@ from tracetypes.function_source import NoSource, node_of
 from tracetypes.records import Record
 from tracetypes.schemas import schema_of, without_column
 
-__all__ = ["missing_field", "type_of_lambda"]
+__all__ = ["missing_attribute", "type_of_lambda"]
 
 _NONE: Final = type(None)
 _NUMBERS: Final = (bool, int, float)
@@ -76,15 +77,20 @@ def type_of_lambda(function: Callable[..., Any], arguments: Sequence[Any]) -> An
     return None if found is None else found[0].of(found[1].body)
 
 
-def missing_field(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[type[Any], str, list[str]] | None:
-    """The first field that a lambda reads of a record, and that this does not have: the record, the name, and its fields."""
+_PLAIN: Final = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime)
+"""Types of Python whose attributes are known."""
+
+
+def missing_attribute(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[type[Any], str, list[str]] | None:
+    """The first attribute that a lambda reads of a record, or of a value of a type of Python, and that this does not have: the
+    type, the name, and the fields of a record."""
     found = _lambda(function, arguments)
     for node in () if found is None else ast.walk(found[1].body):
         of = found[0].of(node.value) if found is not None and isinstance(node, ast.Attribute) else None
         if isinstance(node, ast.Attribute) and isinstance(of, type) and not hasattr(of, node.attr):
             fields = _fields(of)
-            if fields and node.attr not in fields:
-                return of, node.attr, list(fields)
+            if (fields and node.attr not in fields) or of in _PLAIN:
+                return of, node.attr, list(fields or ())
     return None
 
 

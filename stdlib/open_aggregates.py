@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -10,6 +11,7 @@ import attrs
 
 from tracetypes.errors import UsageError
 from tracetypes.open_types import OpenOperator, TypeUnknown
+from tracetypes.records import show
 from tracetypes.stdlib.aggregates import Aggregate, types_of
 from tracetypes.templates import substitute
 
@@ -79,6 +81,11 @@ def over_aggregates(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def operator(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and isinstance(args[0], types.FunctionType | type):
+            name = args[0].__name__
+            what = f"{function.__name__} was given {show(args[0])}, which is no aggregate"
+            fix = "give an aggregate, such as sum(lambda value: ...)" if name == "<lambda>" else f"call it: {name}()"
+            raise UsageError("TT121", what, fix=fix)
         parts = [one for one in (*args, *kwargs.values()) if isinstance(one, OpenAggregate)]
         if not parts:
             return function(*args, **kwargs)

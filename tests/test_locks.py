@@ -150,7 +150,7 @@ def test_TT209_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(locks.socket, "gethostname", full)
+        patch.setattr(socket, "gethostname", full)
         with pytest.raises(RunError, match=f"TT209 {tmp_path}/_lock cannot be written: No space left") as error, Locks() as mine:
             mine.take(tmp_path, "the output")
     assert error.value.fix == "free some space there, and run again to go on"

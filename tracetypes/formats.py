@@ -326,7 +326,8 @@ def format_of(name: str, declared: Format | Kafka | None, default: Format | None
     raise RunError(
         "TT207",
         f"the format of {name!r} is unknown",
-        fix=f"name it *.{{{','.join(_BY_NAME)}}} or declare format=csv(...) at the source",
+        fix=f"name it *.{{{','.join(_BY_NAME)}}}, with .gz, .bz2 or .zst behind that if it is compressed, "
+        "or declare format=csv(...) at the source",
     )
 
 

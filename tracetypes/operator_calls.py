@@ -66,11 +66,10 @@ _METHOD_OF_EMIT: Final = re.compile(r"list\.append\(\)|generator\.send\(\)")
 def emitted_wrongly(op: object, error: Mismatch | str, key: Any, value: Any) -> OperatorFailed:
     """The error of an operator that emitted what its type does not allow."""
     name = name_of_operator(op)
-    return OperatorFailed(
-        "TT206",
-        f"{name} emitted ({show(key)}, {show(value)}): {error}",
-        fix=f"emit what the type arguments of {name} say, or change them",
-    )
+    fix = f"emit what the type arguments of {name} say, or change them"
+    if value is None:
+        fix += "; a function returns None where a path of it has no return"
+    return OperatorFailed("TT206", f"{name} emitted ({show(key)}, {show(value)}): {error}", fix=fix)
 
 
 class Emitter:

@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -452,10 +454,11 @@ def header_problem(
     """The error for a file whose header lacks a column of the record, or None. ``outside``: columns that come from elsewhere."""
     for name, schema in layout.columns:
         if name not in header and name not in outside and not isinstance(schema, Optional):
+            has = ", ".join(map(repr, header)) or "no columns"
             return RunError(
                 "TT203",
-                f"{where} has no column {name!r}; it has {', '.join(map(repr, header)) or 'no columns'}",
-                fix=f"name the column {name!r}, or rename the field, or declare format=csv(columns=[...])",
+                f"{where} has no column {name!r}; it has {has if len(has) <= 1000 else has[:100] + ' ...'}",
+                fix=_header_fix(format, header, name, where),
             )
         if header.count(name) > 1:
             return RunError(
@@ -464,6 +467,22 @@ def header_problem(
                 fix="give each column a name of its own, or declare format=csv(columns=[...])",
             )
     return None
+
+
+def _header_fix(format: Csv, header: Sequence[str], name: str, where: str) -> str:
+    """What to do about a header without a column of the record."""
+    if any(not (character.isprintable() or character == "\t") for cell in header for character in cell):
+        return "give a file of text; a compressed one has the ending .gz, .bz2 or .zst behind its own: rows.csv.gz"
+    separator = next((one for one in ",;\t|" if len(header) == 1 and name in map(str.strip, header[0].split(one))), None)
+    if separator is not None and format.separator != separator:
+        return f"declare format=csv(separator={separator!r}) at the source"
+    ending = PurePath(where).suffix
+    if ending.lower() in (".py", ".toml", ".md"):
+        return f"move {PurePath(where).name} away, which is no file of rows, or name the files that are"
+    near = get_close_matches(name, header, n=1)
+    if near:
+        return f"rename the column {near[0]!r} or the field {name!r}, or declare format=csv(columns=[...])"
+    return f"name the column {name!r}, or rename the field, or declare format=csv(columns=[...])"
 
 
 def split_header(format: Csv, record: str) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from tracetypes.errors import TraceTypesError, UsageError, is_ours, raised_at
 from tracetypes.graph import Dataflow
@@ -15,6 +18,9 @@ from tracetypes.records import Record
 from tracetypes.schemas import schema_of
 
 __all__ = ["load", "load_record"]
+
+_OURS: Final = ("tracetypes.stdlib", "tracetypes")
+"""Modules whose names a dataflow imports."""
 
 
 def load(target: str) -> Dataflow:
@@ -54,6 +60,8 @@ def load_record(target: str) -> Record:
 def _module(place: str) -> ModuleType:
     """Import a file under the name that workers can import it by, or a module."""
     if not place.endswith(".py"):
+        if Path(place).is_file():
+            raise UsageError("TT403", f"{place} is no file of Python", fix="give FILE.py:NAME; rows come by --input SOURCE=FILE")
         sys.path[:0] = [os.getcwd()] if os.getcwd() not in sys.path else []
         return _imported(place, place)
     path = Path(place).resolve()
@@ -96,5 +104,21 @@ def _imported(name: str, place: str) -> ModuleType:
         raise UsageError(
             "TT403",
             f"{place} cannot be imported: {type(error).__name__}: {error}{at}",
-            fix="correct this line" if at else "give FILE.py:NAME or package.module:NAME of a module that can be imported",
+            fix=_correction(error) if at else "give FILE.py:NAME or package.module:NAME of a module that can be imported",
         ) from error
+
+
+def _correction(error: BaseException) -> str:
+    """What to write instead of a name that is not there."""
+    name = error.name if isinstance(error, NameError) else None
+    if isinstance(error, ImportError) and error.name in _OURS and (match := re.search(r"cannot import name '(\w+)'", str(error))):
+        name = match[1]
+    if name is None:
+        return "correct this line"
+    for module in _OURS:
+        exported = import_module(module).__all__
+        if name in exported:
+            return f"write from {module} import {name}"
+    near = [(get_close_matches(name, import_module(module).__all__, n=1), module) for module in _OURS]
+    best = next(((one[0], module) for one, module in near if one), None)
+    return "correct this line" if best is None else f"did you mean {best[0]} of {best[1]}?"

@@ -76,11 +76,13 @@ def epoch_tables(say: Progress, compiled: Program) -> Callable[[Batch], None]:
 def last_lines(say: Progress, job: RunRequest, result: Result) -> int:
     """Prints the last lines of a run; its exit status."""
     _, late, rejects = job.places()
-    places = (("late", result.late, late), ("rejected", result.rejects, rejects))
-    for (what, counts, place), stays in zip(places, job.kept, strict=True):
+    places = (("late", result.late, late, result.late_rows), ("rejected", result.rejects, rejects, result.rejected_rows))
+    for (what, counts, place, rows), stays in zip(places, job.kept, strict=True):
         for source, count in counts.items():
             if not stays:
-                say.line(f"source {source!r}: {count:,} {what}, and not kept")
+                reasons = [] if source in result.all_rejected else [row.reason for row in rows if row.source == source]
+                reason = f"; the first: {reasons[0]}" if reasons else ""
+                say.line(f"source {source!r}: {count:,} {what}, and not kept{reason}")
                 continue
             say.line(f"source {source!r}: {count:,} {what}, with the reason of each in {short_path(place)}/{source}")
     if result.rows == 0 and not result.stopped:

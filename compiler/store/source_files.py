@@ -63,7 +63,7 @@ class SourceFiles:
             raise RunError(
                 "TT207",
                 f"{self.path} holds no files yet, so their format is unknown",
-                fix="declare format=csv(...), json_lines() or parquet() at the source",
+                fix="put a file into it, or declare format=csv(...), json_lines() or parquet() at the source",
             )
         return format_of(self.names[0] if self.names else self.path, declared)
 

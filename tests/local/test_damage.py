@@ -22,7 +22,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.local.test_streams import clicks
-from tracetypes import Dataflow, Stream, TraceTypesError, U, every, run
+from tracetypes import Dataflow, RunError, Stream, TraceTypesError, U, every, run
 from tracetypes.cli import main
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.connectors.mqtt import MqttAddress
@@ -331,7 +331,7 @@ def test_TT209_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalLog, "_check", full)
-        with pytest.raises(TraceTypesError) as error:
+        with pytest.raises(RunError) as error:
             run(clicks(), {"clicks": rows}, {"counts": tmp_path / "out"}, **options)
     assert (error.value.code, "disk is full" in str(error.value)) == ("TT209", True)
     assert error.value.fix == "see whether the disk is full or the directory may be written, and run again to go on"
