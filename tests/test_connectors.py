@@ -57,7 +57,8 @@ def test_the_connector_of_what_is_given(given: object, format: Any, kind: str, p
 
 def test_every_kind_can_be_opened() -> None:
     assert OPENINGS.keys() == {"files", "objects", "topic", "table", "rows", "iterable", "columns", "script"}
-    assert OUTPUTS.keys() == {"files", "objects", "topic", "table", "socket", "mqtt", "postgres", "nowhere"}
+    assert OUTPUTS.keys() == {"files", "objects", "topic", "table", "socket", "mqtt", "nowhere"}
+    assert {one.kind for one in _CONNECTORS if one.opens is not None} == {"postgres"}  # by the public protocol
     of_programs = {"rows", "iterable", "columns"}
     assert LOCAL_OPENINGS.keys() == {"files", "objects", "topic", "table", *of_programs, "terminal", "socket", "mqtt"}
 

@@ -99,6 +99,10 @@ CONNECTORS = {
     "Delta sink: a constraint is added that the sink does not keep": [
         f"{TABLES}TT209_a_table_of_others_asks_something_of_its_rows"
     ],
+    "PostgreSQL sink: the table is removed, or removed and made anew": [
+        "local/test_postgres.py::test_TT218_a_table_that_was_made_anew",
+        "local/test_postgres.py::test_TT218_a_table_that_is_made_anew_during_the_run",
+    ],
     "PostgreSQL, SQLite: rows change": [
         "stdlib/test_lookups.py::test_a_column_is_asked_for_at_once_and_each_key_once",
         "stdlib/test_lookups.py::test_rows_that_change",

@@ -30,6 +30,7 @@ from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from tracetypes.check import check
+from tracetypes.connectors import Sink, SinkRequest, Source
 from tracetypes.equations.subject import items_in, text_of
 from tracetypes.errors import LawBroken, OperatorFailed, RunError
 from tracetypes.graph import Dataflow
@@ -51,6 +52,7 @@ __all__ = [
     "Ran",
     "Script",
     "answers",
+    "check_connector",
     "check_deployments",
     "check_flow",
     "check_laws",
@@ -63,6 +65,39 @@ __all__ = [
     "slices",
     "values",
 ]
+
+
+def check_connector(
+    *,
+    source: Source | None = None,
+    expected: Iterable[Mapping[str, Any]] | None = None,
+    sink: Callable[[SinkRequest], Sink] | None = None,
+    address: str = "",
+    stored: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
+    kills: int = 10,
+    seed: int = 0,
+) -> int:
+    """Run a source or a sink of a connector in processes that are killed (``kill -9``) before random lines of it, and started
+    again, and see whether it keeps what :mod:`tracetypes.connectors` promises of it.
+
+    ``source``: with an end (``bounded``). It has the same rows between the same offsets in any process, and loses and doubles
+    none; with ``expected``, it has exactly these, in this order. ``sink``: opens ``address`` with columns ``number`` (int64) and
+    ``text`` (a string or None); ``stored`` gives all rows that are there. An epoch is there once and as a whole, however often it
+    is written, and a driver that was shut out writes nothing.
+
+    Returns how often it was killed. Raises :class:`LawBroken` ``TT315``, which says which promise is broken, and
+    :class:`UsageError` ``TT402`` for arguments that do not fit.
+    """
+    __tracebackhide__ = True
+    from tracetypes.compiler.trial.connector_trial import try_sink, try_source
+
+    if (source is None) == (sink is None):
+        raise UsageError("TT402", "check_connector takes a source or a sink", fix="give source=, or sink= and stored=")
+    if source is not None:
+        return try_source(source, expected, kills, seed)
+    if sink is None or stored is None:
+        raise UsageError("TT402", "what the sink has is not known", fix="give stored=, a function that returns its rows")
+    return try_sink(sink, address, stored, kills, seed)
 
 
 def check_flow(

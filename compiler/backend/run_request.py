@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Input", "RunRequest", "Sink"]
 
-STORAGE = ("file", "hdfs", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasbs")
-"""Schemes of file systems."""
-
 Input: TypeAlias = str | os.PathLike[str] | Iterable[Any]
 """What a source reads: a path, ``s3://BUCKET/KEY``, ``kafka://HOST:PORT/TOPIC``, ``delta:DIR``; a frame: an Arrow table, a
 DataFrame of pandas or Polars, or another object that gives Arrow data; or rows: values, or pairs ``(key, value)`` where the rows
@@ -419,8 +416,10 @@ def _is_listed(address: object) -> bool:
 
 def _no_output(path: str) -> UsageError:
     """The error for an address that nothing is written to."""
+    from tracetypes.compiler.connectors.installed import FILE_SYSTEMS
+
     scheme = path.partition("://")[0]
-    if scheme in STORAGE:
+    if scheme in FILE_SYSTEMS:
         return UsageError("TT402", f"--output {path} is not local", fix="give a directory of a local or mounted disk")
     fix = "write files, s3://, gs://, az://, kafka://, delta:, postgres://, mqtt:// or tcp://, and load them there"
     return UsageError("TT402", f"--output {path}: nothing is written to {scheme}://", fix=fix)

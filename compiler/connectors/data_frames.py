@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from tracetypes.compiler.connectors.iterables import fitted_table, zone_of_source
 from tracetypes.compiler.connectors.parquet import check_columns
-from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.plan.plan import FromSource
+from tracetypes.connectors import Offset
 from tracetypes.errors import RunError, UsageError
 
 __all__ = ["DataFrameInput", "DataFrameSplits", "columns_of_frame"]

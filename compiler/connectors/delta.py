@@ -14,10 +14,10 @@ from urllib.parse import unquote, urlparse
 import attrs
 import pyarrow as pa
 
-from tracetypes.compiler.connectors.fencing import another_one
 from tracetypes.compiler.connectors.parquet import check_columns
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import another_one
 from tracetypes.formats import Format, Kafka, Parquet
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.connectors.delta import FEATURES, Log, TableWatch, path_of, refuse_format
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts, another_driver
 from tracetypes.compiler.connectors.folders import folder_texts
 from tracetypes.compiler.connectors.sink_files import VisibleColumns
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError
+from tracetypes.fencing import Starts, another_driver
 from tracetypes.records import Optional, UnitValue
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import attrs
 
 from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
-from tracetypes.compiler.connectors.fencing import another_driver, another_one
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import another_driver, another_one
 from tracetypes.formats import REGISTERED
 from tracetypes.redaction import conceal
 

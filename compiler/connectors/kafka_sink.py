@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from tracetypes.compiler.connectors import kafka
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import Address, patiently
 from tracetypes.compiler.connectors.kafka_topic import Watch
 from tracetypes.compiler.connectors.registered_values import registered_writer
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import Starts
 from tracetypes.formats import Avro, Csv, Kafka, Parquet, TextLines
 from tracetypes.marker_runs import MarkerRuns, runs_of
 from tracetypes.markers import Marker

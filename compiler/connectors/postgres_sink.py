@@ -22,16 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from tracetypes.compiler.columns.batches import schema_of_rows
 from tracetypes.compiler.columns.coded_arrays import plain_array
-from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts, another_driver, another_one
 from tracetypes.compiler.connectors.json_rows import json_texts
 from tracetypes.compiler.connectors.postgres_address import LONGEST, PostgresAddress
-from tracetypes.compiler.connectors.sink_files import VisibleColumns
-from tracetypes.compiler.plan.plan import Plan
+from tracetypes.connectors import SinkRequest
 from tracetypes.errors import UsageError
-from tracetypes.records import Optional, UnitValue
+from tracetypes.fencing import Starts, another_driver, another_one
 
 __all__ = ["PostgresSink"]
 
@@ -52,15 +48,12 @@ are ``character`` and ``name``, which pad and cut texts."""
 class PostgresSink:
     """A table into which the rows of a sink go, each epoch once."""
 
-    def __init__(self, plan: Plan, text: str, run: str) -> None:
-        self.address, self.sink, self.run = PostgresAddress.of(text), plan.sink, run
-        self.shown = VisibleColumns(plan.layout, plan.sink)
-        schema = self.shown.of(pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))).schema
-        self.columns = {field.name: _type_of(field.type) for field in schema}
-        self.digits = {field.name: _digits_of(field.type) for field in schema}
-        optional = {name for name, one in plan.layout.columns if isinstance(one, Optional | UnitValue)}
-        self.required = {*self.columns} - optional
-        self.key = self.address.key or (("key",) if self.address.mode == "upsert" and plan.layout.keyed else ())
+    def __init__(self, request: SinkRequest) -> None:
+        self.address, self.request, self.run = PostgresAddress.of(request.address), request, request.run
+        self.columns = {field.name: _type_of(field.type) for field in request.schema}
+        self.digits = {field.name: _digits_of(field.type) for field in request.schema}
+        self.required = {field.name for field in request.schema if not field.nullable}
+        self.key = self.address.key or (("key",) if self.address.mode == "upsert" and request.keyed else ())
         self._check_names()
         self.starts: Starts | None = None
         """The starts of the run. Which one writes is beside the number of the epoch."""
@@ -68,7 +61,7 @@ class PostgresSink:
         """The number that the server has given to the table, since :meth:`begin`."""
 
     def _check_names(self) -> None:
-        name = f"sink {self.sink.name!r}"
+        name = f"sink {self.request.sink!r}"
         for column in self.columns:
             if len(column.encode()) > LONGEST or "\0" in column:
                 raise UsageError("TT402", f"{name}: PostgreSQL has no column {column!r}", fix="give the field a shorter name")
@@ -81,7 +74,7 @@ class PostgresSink:
                 why = "may be None there" if column in self.columns else "has no such column"
                 fix = f"name some of {', '.join(sorted(self.required))}"
                 raise UsageError("TT402", f"key={column}: {name} {why}", fix=fix)
-        if self.sink.marker is None:
+        if self.request.marker is None:
             fix = 'declare sink(..., marker="at")'
             raise UsageError("TT402", f"{name} has no marker= column, which says the newest row of a key", fix=fix)
 
@@ -112,10 +105,10 @@ class PostgresSink:
                 connection.close()
 
     @property
-    def identity(self) -> EndpointIdentity:
-        """The table, by the number that the server gives it; without one if there is none."""
+    def identity(self) -> str:
+        """The number that the server gives the table; without one if there is none."""
         with self._trouble():
-            return EndpointIdentity("postgres", self.address.shown, self._again(self._number) or "")
+            return self._again(self._number) or ""
 
     def _number(self) -> str | None:
         row = self.connection.execute(
@@ -184,12 +177,6 @@ class PostgresSink:
         if without := [name for name, *_, must in rows if must and name not in self.required]:
             raise self.address.trouble(f"it has {has}; {', '.join(without)} must have a value", fix)
 
-    def holds(self, batch: int) -> bool:
-        """Whether an epoch has been written. Raises :class:`RunError` ``TT209`` if another driver has written since."""
-        number, writer = self.last()
-        self._check_writer(writer)
-        return number >= batch
-
     def last(self) -> tuple[int, int | None]:
         """The number of the last epoch that was written, and the start that wrote it."""
         with self._trouble():
@@ -200,19 +187,18 @@ class PostgresSink:
             except (errors.UndefinedTable, errors.InvalidSchemaName):  # nothing was written yet
                 return -1, None
 
-    def put(self, batch: int, rows: Sequence[Any]) -> None:
-        """Write an epoch, unless it was written before. ``rows``: Arrow record batches, as stages send them."""
-        if rows:
-            with self._trouble():
-                self._again(lambda: self._put(batch, rows))
+    def write(self, epoch: int, rows: Any) -> None:
+        """Write an epoch, unless it was written before."""
+        with self._trouble():
+            self._again(lambda: self._write(epoch, rows))
 
     # ------------------------------------------------------------------------------------------- with the server
 
-    def _put(self, batch: int, rows: Sequence[Any]) -> None:
+    def _write(self, epoch: int, rows: Any) -> None:
         with self.connection.transaction():
             number, writer = self._last(" FOR UPDATE")
             self._check_writer(writer)
-            if number >= batch:
+            if number >= epoch:
                 return
             if self.number not in (None, self._number()):
                 raise another_one(self.address.shown, "it was made anew, without the rows that the run has written")
@@ -222,19 +208,19 @@ class PostgresSink:
                 self._execute(UPSERT, **self._comparison())
             else:
                 self._copy("COPY {place} ({columns}) FROM STDIN (FORMAT csv)", rows)
-            self._note(batch, 0 if self.starts is None else self.starts.mine)
+            self._note(epoch, 0 if self.starts is None else self.starts.mine)
 
-    def _copy(self, text: str, rows: Sequence[Any]) -> None:
+    def _copy(self, text: str, rows: Any) -> None:
         with self.connection.cursor() as cursor, cursor.copy(self._sql(text)) as copy:
-            for one in rows:
-                copy.write(_csv(self.shown.of(one)))
+            for one in rows.to_batches():
+                copy.write(_csv(one))
 
     def _comparison(self) -> dict[str, Any]:
         """Parts of :data:`UPSERT`."""
         from psycopg import sql
 
-        assert self.sink.marker is not None
-        first = [name for name in (self.sink.marker, self.sink.position) if name is not None]
+        assert self.request.marker is not None
+        first = [name for name in (self.request.marker, self.request.position) if name is not None]
         rest = [name for name in self.columns if name not in (*first, *self.key)]
 
         def of(row: str) -> list[Any]:
@@ -251,17 +237,15 @@ class PostgresSink:
         }
 
     def _last(self, lock: str = "") -> tuple[int, int | None]:
-        cursor = self._execute(
-            "SELECT epoch, start FROM {epochs} WHERE run = %s AND sink = %s" + lock, [self.run, self.sink.name]
-        )
-        row = cursor.fetchone()
+        names = [self.run, self.request.sink]
+        row = self._execute("SELECT epoch, start FROM {epochs} WHERE run = %s AND sink = %s" + lock, names).fetchone()
         return (-1, None) if row is None else (int(row[0]), int(row[1]) or None)
 
     def _note(self, batch: int, start: int) -> None:
         self._execute(
             "INSERT INTO {epochs} AS e VALUES (%s, %s, %s, %s) ON CONFLICT (run, sink) "
             "DO UPDATE SET epoch = greatest(e.epoch, excluded.epoch), start = excluded.start",
-            [self.run, self.sink.name, batch, start],
+            [self.run, self.request.sink, batch, start],
         )
 
     def _check_writer(self, writer: int | None) -> None:

@@ -1,7 +1,9 @@
 """The inputs and outputs of a run: one registry, with a connector for each kind of address or object.
 
-A backend opens inputs by the kind of their connector, and the run store opens outputs. Everything else that differs
-between kinds, such as the words of ``explain`` and whether it lies on a disk, is a method of the connector.
+A connector that ``opens`` its addresses by the protocols of :mod:`tracetypes.connectors` needs nothing else: those of other
+packages, which entry points name, and some of ours. A backend opens the other inputs by the kind of their connector, and the run
+store opens outputs so. Everything else that differs between kinds, such as the words of ``explain`` and whether it lies on a
+disk, is a method of the connector.
 """
 
 from __future__ import annotations
@@ -13,17 +15,31 @@ from typing import ClassVar
 from tracetypes.compiler.connectors import delta
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.files import is_there
+from tracetypes.compiler.connectors.installed import FILE_SYSTEMS, installed, installed_schemes, scheme_of
 from tracetypes.compiler.connectors.kafka import SCHEME
 from tracetypes.compiler.connectors.mqtt import MQTT
 from tracetypes.compiler.connectors.postgres_address import SCHEMES
 from tracetypes.compiler.connectors.program_rows import LazyRows, is_arrow, is_lazy
 from tracetypes.compiler.connectors.socket_address import CONNECTS, LISTENS
-from tracetypes.compiler.connectors.store_address import StoreAddress, is_store
+from tracetypes.compiler.connectors.store_address import STORES, StoreAddress, is_store
+from tracetypes.connectors import Connector as OwnConnector
+from tracetypes.connectors import Sink as OwnSink
+from tracetypes.connectors import SinkRequest
 from tracetypes.errors import UsageError
 from tracetypes.formats import Avro, Csv, JsonLines, Kafka, Parquet, TextLines
 from tracetypes.nodes import Sink, Source
 
-__all__ = ["Connector", "connector_of", "connector_of_kind", "difference", "reading", "refuse_file_name", "register", "writing"]
+__all__ = [
+    "Connector",
+    "connector_of",
+    "connector_of_kind",
+    "difference",
+    "known_schemes",
+    "reading",
+    "refuse_file_name",
+    "register",
+    "writing",
+]
 
 PIECES = "in pieces (the pieces are the RR split: no data moves)"
 
@@ -32,15 +48,16 @@ class Connector:
     """A kind of input or output. ``scheme``: the beginning of its addresses. ``display_name``: how messages show it,
     by its name. ``by_name``: whether another name means another one; otherwise it is known by its place and may be moved.
     ``is_directory``: whether, as an output, it is a directory of the run. ``remote``: whether it is not on a disk.
-    ``format``: a format that only this kind has."""
+    ``format``: a format that only this kind has. ``opens``: opens its addresses, if it keeps to the public protocols."""
 
-    kind: ClassVar[str]
-    scheme: ClassVar[str]
-    display_name: ClassVar[str]
+    kind: str
+    scheme: str
+    display_name: str
     by_name: ClassVar[bool] = False
     is_directory: ClassVar[bool] = False
     remote: ClassVar[bool] = False
     format: ClassVar[type[object] | None] = None
+    opens: OwnConnector | None = None
 
     def has(self, address: object) -> bool:
         """Whether an input or output is of this kind."""
@@ -188,10 +205,17 @@ class Tables(Connector):
         yield "Arrow", "columns of Parquet; key, time, block"
 
 
+def _postgres_sink(request: SinkRequest) -> OwnSink:
+    from tracetypes.compiler.connectors.postgres_sink import PostgresSink  # it needs pyarrow
+
+    return PostgresSink(request)
+
+
 class PostgresTables(Connector):
     """A table of PostgreSQL, as an output."""
 
     kind, scheme, display_name, remote = "postgres", SCHEMES[0], "table {}", True
+    opens = OwnConnector(sink=_postgres_sink)
 
     def has(self, address: object) -> bool:
         """By both names of the scheme."""
@@ -200,6 +224,29 @@ class PostgresTables(Connector):
     def writing(self) -> Iterator[tuple[str, str]]:
         """In transactions."""
         yield "PostgreSQL", "copy rows in a transaction, with the number of the micro-batch"
+
+
+class Installed(Connector):
+    """A scheme that an entry point names."""
+
+    remote = True
+
+    def __init__(self, scheme: str, opens: OwnConnector) -> None:
+        self.kind, self.scheme, self.display_name, self.opens = scheme, f"{scheme}://", "{}", opens
+
+    def takes_rows(self, address: str) -> bool:
+        """If it has a sink."""
+        return self.opens is not None and self.opens.sink is not None
+
+    def reading(self, source: Source, files: str) -> Iterator[tuple[str, str]]:
+        """By its splits."""
+        yield self.scheme, "find splits (they are the RR split: no data moves)"
+        yield self.scheme, "read their rows as columns of Arrow"
+        yield "Arrow", "key, time, block"
+
+    def writing(self) -> Iterator[tuple[str, str]]:
+        """In transactions."""
+        yield self.scheme, "write rows in a transaction, with the number of the micro-batch"
 
 
 class RowsInMemory(Connector):
@@ -329,14 +376,33 @@ def register(connector: Connector) -> None:
 
 def connector_of(address: object, format: object = None) -> Connector:
     """The connector of an input or output, which is an address or an object of the program. A connector with a format
-    of its own comes first. Unknown addresses are files."""
+    of its own comes first. Addresses without a scheme are files. Raises :class:`UsageError` ``TT402`` for a scheme that nothing
+    has."""
     declared = [one for one in _CONNECTORS if one.format is not None and isinstance(format, one.format)]
-    return next((one for one in [*declared, *_CONNECTORS] if one in declared or one.has(address)), _CONNECTORS[-1])
+    built_in = next((one for one in [*declared, *_CONNECTORS] if one in declared or one.has(address)), _CONNECTORS[-1])
+    scheme = scheme_of(address) if type(built_in) is Files else None
+    if scheme is None or scheme in FILE_SYSTEMS:
+        return built_in
+    opens = installed(scheme)
+    if opens is None:
+        raise UsageError(
+            "TT402",
+            f"{address}: there is no connector for {scheme}://",
+            fix=f"write one of {', '.join(known_schemes())}, or install a package that has a connector for {scheme}://",
+        )
+    return Installed(scheme, opens)
+
+
+def known_schemes() -> list[str]:
+    """The schemes of all addresses that a run can read or write, besides those of file systems that Spark reads."""
+    ours = {*(f"{one}://" for one in STORES), *SCHEMES, LISTENS}
+    ours.update(one.scheme for one in _CONNECTORS if one.scheme.endswith(":") or one.scheme.endswith("://"))
+    return sorted(ours | {f"{one}://" for one in installed_schemes()})
 
 
 def connector_of_kind(kind: str) -> Connector:
-    """The connector of an identity."""
-    return next(one for one in _CONNECTORS if one.kind == kind)
+    """The connector of an identity. One that is not installed any more has no way to open anything."""
+    return next((one for one in _CONNECTORS if one.kind == kind), Installed(kind, OwnConnector()))
 
 
 def difference(before: EndpointIdentity, now: EndpointIdentity) -> str | None:

@@ -12,11 +12,11 @@ import attrs
 
 from tracetypes.errors import UsageError
 
-__all__ = ["StoreAddress", "is_store"]
+__all__ = ["STORES", "StoreAddress", "is_store"]
 
-_SCHEMES: Final = ("s3", "gs", "az", "https", "http")
+STORES: Final = ("s3", "gs", "az", "https", "http")
 
-_STARTS: Final = tuple(f"{scheme}://" for scheme in _SCHEMES)
+_STARTS: Final = tuple(f"{scheme}://" for scheme in STORES)
 
 
 def is_store(address: str) -> bool:

@@ -13,6 +13,7 @@ from tracetypes.compiler.backend.backend import Opening
 from tracetypes.compiler.backend.open_segment import OpenSegment
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.local.channels import LocalChannelReader
+from tracetypes.compiler.local.connector_input import ConnectorInput
 from tracetypes.compiler.local.heap import limit_heaps
 from tracetypes.compiler.local.input_interface import LocalInput
 from tracetypes.compiler.local.inputs import OPENINGS
@@ -67,7 +68,10 @@ class LocalBackend:
     @staticmethod
     def open(opening: Opening) -> LocalInput:
         """The input of a source."""
-        return OPENINGS[connector_of(opening.address).kind](opening)
+        connector = connector_of(opening.address)
+        if connector.opens is not None:
+            return ConnectorInput(opening, connector.kind, connector.opens)
+        return OPENINGS[connector.kind](opening)
 
     def channel_reader(self, channel: Channel) -> LocalChannelReader:
         """A reader of a channel."""
@@ -82,7 +86,7 @@ class LocalBackend:
 def _no_input(address: object) -> str | None:
     """Why nothing is read from an address."""
     connector = connector_of(address)
-    if connector.kind not in OPENINGS:
+    if connector.kind not in OPENINGS and (connector.opens is None or connector.opens.source is None):
         return "no input"
     is_remote = isinstance(address, str) and connector.kind == "files" and not connector.is_listed(address)
     return "not on this machine's disks" if is_remote else None

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import attrs
 
-from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.local.log import LocalLog
 from tracetypes.compiler.store.channel import Channel
 from tracetypes.compiler.store.file_channel import FileChannel, entries_of, manifest_lines, manifest_number
 from tracetypes.compiler.store.gate_channel import GateChannel
 from tracetypes.compiler.store.topic_channel import ChannelSplits, TopicChannel
+from tracetypes.connectors import Offset, Splits
 
 __all__ = ["LocalChannelReader"]
 

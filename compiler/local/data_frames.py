@@ -12,11 +12,11 @@ from tracetypes.compiler.connectors.arrivals import Part
 from tracetypes.compiler.connectors.data_frames import DataFrameInput, DataFrameSplits
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
-from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.local.input_interface import LocalInput, SplitReader, SplitRows
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.connectors import Offset
 
 __all__ = ["LocalDataFrame", "LocalFrameSplits"]
 

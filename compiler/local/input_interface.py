@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import attrs
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Message, Piece
@@ -18,6 +17,7 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.places import Place
+from tracetypes.connectors import Splits
 
 __all__ = ["LocalInput", "SplitReader", "SplitRows"]
 

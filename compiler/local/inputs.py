@@ -33,7 +33,6 @@ from tracetypes.compiler.connectors.program_rows import as_program_lines, has_le
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.connectors.source_rows import taker
-from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.local.data_frames import LocalDataFrame
 from tracetypes.compiler.local.input_interface import LocalInput, SplitReader, SplitRows
@@ -46,6 +45,7 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.input_files import InputFiles
 from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.source_files import SourceFiles
+from tracetypes.connectors import Offset, Splits
 from tracetypes.formats import Avro, Parquet
 from tracetypes.sources import reader
 

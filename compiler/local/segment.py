@@ -23,7 +23,6 @@ from tracetypes.compiler.backend.running_segment import RunningSegment
 from tracetypes.compiler.backend.supervisor import unexpected
 from tracetypes.compiler.columns.text_codes import RECENT_TEXTS
 from tracetypes.compiler.connectors.closing import ClockSplit
-from tracetypes.compiler.connectors.splits import Splits
 from tracetypes.compiler.local.channels import LocalChannelReader
 from tracetypes.compiler.local.data_frames import LocalFrameSplits
 from tracetypes.compiler.local.driver import EpochWork
@@ -48,6 +47,7 @@ from tracetypes.compiler.store.file_channel import FileChannel
 from tracetypes.compiler.store.metrics import Batch
 from tracetypes.compiler.store.places import on_disk
 from tracetypes.compiler.store.staging import unwritable
+from tracetypes.connectors import Splits
 from tracetypes.errors import CodedError, RunError
 
 __all__ = ["LocalSegment"]

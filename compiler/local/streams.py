@@ -26,7 +26,6 @@ from typing import Any, Final, TypeAlias
 from tracetypes.compiler.connectors.arrivals import Arrivals, Part
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
 from tracetypes.compiler.connectors.line_streams import line_format
-from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.connectors.text_reader import SplitNotes, TextReader
 from tracetypes.compiler.plan.plan import FromSource
 from tracetypes.compiler.runtime.chunks import Chunk
@@ -34,6 +33,7 @@ from tracetypes.compiler.runtime.source import TakenRow
 from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.compiler.store.small_files import damaged
 from tracetypes.compiler.wire.seals import seal_bytes, unseal_bytes
+from tracetypes.connectors import Offset
 from tracetypes.errors import RunError
 from tracetypes.formats import Csv, JsonLines, ProgramLines, TextLines
 from tracetypes.sources import reader

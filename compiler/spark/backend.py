@@ -19,6 +19,7 @@ from tracetypes.compiler.spark.batches import EndOfSources, MicroBatches
 from tracetypes.compiler.spark.channel_ends import ChannelEnds
 from tracetypes.compiler.spark.channels import ChannelReader, reader_of
 from tracetypes.compiler.spark.clock_files import ClockFiles
+from tracetypes.compiler.spark.connector_input import ConnectorInput
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.inputs import OPENINGS
 from tracetypes.compiler.spark.java import java_lock
@@ -66,7 +67,10 @@ class SparkBackend:
 
     def open(self, opening: Opening) -> Input:
         """The input of a source."""
-        return OPENINGS[connector_of(opening.address).kind](self.spark, opening)
+        connector = connector_of(opening.address)
+        if connector.opens is not None:
+            return ConnectorInput(self.spark, opening, connector.kind, connector.opens)
+        return OPENINGS[connector.kind](self.spark, opening)
 
     @staticmethod
     def channel_reader(channel: Channel) -> ChannelReader:
@@ -98,9 +102,10 @@ class SparkEngine:
     def unsupported(inputs: Mapping[str, object]) -> Sequence[str]:
         """Every plan can run, but Spark does not open every kind of input."""
         return [
-            f"source {name!r} reads {connector_of(address).display_name}, which Spark cannot read"
+            f"source {name!r} reads {connector.display_name.format(address)}, which Spark cannot read"
             for name, address in inputs.items()
-            if connector_of(address).kind not in OPENINGS
+            if (connector := connector_of(address)).kind not in OPENINGS
+            and (connector.opens is None or connector.opens.source is None)
         ]
 
     @staticmethod

@@ -23,7 +23,6 @@ from tracetypes.compiler.connectors.arrivals import Part
 from tracetypes.compiler.connectors.data_frames import MOST, DataFrameInput, DataFrameSplits
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
-from tracetypes.compiler.connectors.splits import Offset
 from tracetypes.compiler.runtime.chunks import Chunk
 from tracetypes.compiler.runtime.messages import Piece
 from tracetypes.compiler.runtime.source import TakenRow
@@ -31,6 +30,7 @@ from tracetypes.compiler.spark.data_source import SplitStreamReader
 from tracetypes.compiler.spark.input_interface import Input
 from tracetypes.compiler.spark.scan import End, Scan
 from tracetypes.compiler.store.input_files import InputFiles
+from tracetypes.connectors import Offset
 from tracetypes.parsing import Row
 
 __all__ = ["FrameInput", "FrameScan"]

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from tracetypes.compiler.connectors.splits import Offset, Splits
 from tracetypes.compiler.spark.wire import result_of, settle
+from tracetypes.connectors import Offset, Splits
 
 __all__ = ["SplitStreamReader"]
 

@@ -25,7 +25,6 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts, another_driver
 from tracetypes.compiler.connectors.object_writes import (
     Note,
     copy_object,
@@ -55,6 +54,7 @@ from tracetypes.compiler.store.output_interface import (
 from tracetypes.compiler.store.staging import Staging
 from tracetypes.compiler.store.uploads import FILES, files_below
 from tracetypes.errors import RunError
+from tracetypes.fencing import Starts, another_driver
 from tracetypes.formats import Csv, Format, ending_of, sink_format
 
 __all__ = ["ObjectOutput"]

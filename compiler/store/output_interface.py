@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.batches import from_rows, schema_of_rows
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.file_system import BLOCK
 from tracetypes.compiler.connectors.files import open_file
 from tracetypes.compiler.connectors.partitioned_files import files_in
@@ -28,6 +27,7 @@ from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import Delivery, Staging
 from tracetypes.compiler.wire.messages import from_frames
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import Starts
 from tracetypes.results import GateReport
 
 __all__ = [

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
-from tracetypes.compiler.connectors.postgres_sink import PostgresSink
 from tracetypes.compiler.connectors.registry import connector_of
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import placed
 from tracetypes.compiler.store import output_interface
+from tracetypes.compiler.store.connector_output import ConnectorOutput
 from tracetypes.compiler.store.object_output import ObjectOutput
 from tracetypes.compiler.store.output_interface import (
     HIDDEN,
@@ -40,7 +38,6 @@ from tracetypes.compiler.store.output_interface import (
     refuse_folders,
     refuse_nested,
     remove_shown,
-    rows_of,
     shown_in,
     side_outputs_of,
     with_folders,
@@ -51,10 +48,11 @@ from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
 from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import Starts
 from tracetypes.formats import Csv, Format, Parquet, ending_of, sink_format
 from tracetypes.marker_runs import MarkerRuns
 
-__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "PostgresOutput", "TableOutput", "TopicOutput", "open_output"]
+__all__ = ["FileOutput", "MemoryOutput", "NoOutput", "TableOutput", "TopicOutput", "open_output"]
 
 class FileOutput(Output):
     """Files in a directory: JSON lines, CSV or Parquet."""
@@ -255,43 +253,6 @@ class TableOutput(Output):
         self.tidy()
 
 
-class PostgresOutput(Output):
-    """A table of PostgreSQL; late and rejected rows go to directories. The rows of an epoch come to the driver, which writes them
-    in one transaction."""
-
-    delivery = SEND
-    side_outputs: SideOutputs
-
-    def __init__(self, plan: Plan, address: str, run: str, late: str | None, rejects: str | None) -> None:
-        self.side_outputs = side_outputs_of(address, run, late, rejects)
-        self.plan, self.table = plan, PostgresSink(plan, address, run)
-        weakref.finalize(self, self.table.close)
-
-    @property
-    def identity(self) -> EndpointIdentity:
-        """The table, by the number that the server gives it."""
-        return self.table.identity
-
-    def begin(self, starts: Starts) -> None:
-        """Shut out other drivers."""
-        super().begin(starts)
-        self.table.begin(starts)
-
-    def visible(self, batch: int) -> str | None:
-        """The table, if the number that was committed with the rows shows that the epoch is in it."""
-        return self.table.address.shown if self.table.holds(batch) else super().visible(batch)
-
-    @property
-    def newest(self) -> int | None:
-        """By the number that was committed with the rows."""
-        return latest(self.table.last()[0], super().newest)
-
-    def take(self, messages: Sequence[Message], batch: int, frontiers: Frontiers) -> None:
-        """Write an epoch."""
-        self.side_outputs.take(messages, batch, frontiers, Path())
-        self.table.put(batch, [one for one in rows_of(self.plan, messages) if one.num_rows])
-
-
 class NoOutput(Output):
     """Computes everything and keeps nothing: for benchmarks, like Spark's ``noop``."""
 
@@ -314,7 +275,6 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
     "table": TableOutput,
     "socket": SocketOutput,
     "mqtt": MqttOutput,
-    "postgres": PostgresOutput,
     "nowhere": lambda plan, *_: NoOutput(plan),
 }
 """By the kind of the connector."""
@@ -326,7 +286,9 @@ IN_FOLDERS: Final = frozenset({"files", "objects", "table", "nowhere"})
 
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
     """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
-    kind = connector_of(path).kind
-    if kind not in IN_FOLDERS:
+    connector = connector_of(path)
+    if connector.kind not in IN_FOLDERS:
         refuse_folders(plan, path)
-    return OUTPUTS[kind](plan, path, run, late, rejects)
+    if connector.opens is not None:
+        return ConnectorOutput(plan, connector.kind, connector.opens, side_outputs_of(path, run, late, rejects), path)
+    return OUTPUTS[connector.kind](plan, path, run, late, rejects)

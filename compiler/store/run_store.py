@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
-from tracetypes.compiler.connectors.fencing import another_driver
 from tracetypes.compiler.runtime.messages import Difference
 from tracetypes.compiler.store.compatibility import CompatibleCheckpoint
 from tracetypes.compiler.store.endpoint_identities import keep_identities
@@ -28,6 +27,7 @@ from tracetypes.compiler.store.places import Place, create, replace
 from tracetypes.compiler.store.small_files import apart, read_json, read_own, write_json
 from tracetypes.compiler.store.starts import next_start
 from tracetypes.compiler.wire.seals import seal, unseal
+from tracetypes.fencing import another_driver
 
 __all__ = ["KEPT", "TAKEN", "RunStore"]
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import secrets
 
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import read_json, write_json
+from tracetypes.fencing import Starts
 
 __all__ = ["next_start"]
 

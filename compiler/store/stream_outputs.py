@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.mqtt import MqttAddress, Publisher
 from tracetypes.compiler.connectors.socket_address import SocketAddress
 from tracetypes.compiler.plan.plan import Plan
@@ -18,6 +17,7 @@ from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOutputs, rows_file
 from tracetypes.compiler.store.staging import SEND, Staging
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import Starts
 from tracetypes.formats import Avro, Csv, JsonLines, Parquet
 
 __all__ = ["MqttOutput", "SocketOutput", "StreamOutput"]

@@ -25,7 +25,6 @@ from typing import Final, final
 
 import attrs
 
-from tracetypes.compiler.connectors.fencing import another_driver
 from tracetypes.compiler.connectors.object_writes import (
     Note,
     copy_object,
@@ -41,6 +40,7 @@ from tracetypes.compiler.store.places import Place, create
 from tracetypes.compiler.store.run_store import TAKEN
 from tracetypes.compiler.store.small_files import read_json, unreachable
 from tracetypes.compiler.wire.seals import seal
+from tracetypes.fencing import another_driver
 
 __all__ = ["Moved", "held", "home_of"]
 

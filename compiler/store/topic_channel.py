@@ -28,7 +28,6 @@ import pyarrow as pa
 
 from tracetypes.compiler.columns.batches import to_bytes
 from tracetypes.compiler.connectors.endpoint_identity import parts_of_address
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.kafka import SCHEME, Address, require_client
 from tracetypes.compiler.connectors.kafka_records import records
 from tracetypes.compiler.connectors.kafka_sink import Transactions
@@ -42,6 +41,7 @@ from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOu
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.compiler.store.staging import SEND
 from tracetypes.errors import RunError, UsageError
+from tracetypes.fencing import Starts
 
 __all__ = ["KIND", "ChannelSplits", "TopicChannel", "Topics"]
 

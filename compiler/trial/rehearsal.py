@@ -30,7 +30,6 @@ import pyarrow.parquet as pq
 from tracetypes.check import check
 from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.backend.run_options import Places
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.plan.program import Program, program
 from tracetypes.compiler.runtime.messages import Message
@@ -44,6 +43,7 @@ from tracetypes.compiler.store.output_interface import Frontiers, Output, SideOu
 from tracetypes.compiler.store.output_trace import Collector
 from tracetypes.compiler.store.small_files import read_json, write_json
 from tracetypes.errors import CodedError, RunError, envelope, from_text
+from tracetypes.fencing import Starts
 from tracetypes.graph import Dataflow
 from tracetypes.scripts import Step
 from tracetypes.trace import Element, Trace

@@ -53,7 +53,8 @@ def test_a_format_that_is_declared_counts_more_than_a_name(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("mysql://host/base", "nothing is written to mysql://"),
+        ("mysql://host/base", "there is no connector for mysql://"),
+        ("https://host/base", "nothing is written to https://"),
         ("s3a://bucket/out", "is not local"),
         ("hdfs://out", "is not local"),
     ],

@@ -26,11 +26,13 @@ from tracetypes import Dataflow, RunError, TraceTypesError, U, UInt64, UsageErro
 from tracetypes.compiler.backend.compilation import compile_program
 from tracetypes.compiler.columns.batches import END, schema_of_rows
 from tracetypes.compiler.connectors import postgres_address
-from tracetypes.compiler.connectors.fencing import Starts
 from tracetypes.compiler.connectors.postgres_address import PostgresAddress
 from tracetypes.compiler.connectors.postgres_sink import PostgresSink
 from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.store.connector_output import sink_request
 from tracetypes.compiler.store.run_store import RunStore
+from tracetypes.fencing import Starts
+from tracetypes.testing import check_connector
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -136,7 +138,7 @@ def test_every_type(base: Base, tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- once
 
 
-STEPS = [(PostgresSink, "put"), (PostgresSink, "_note"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")]
+STEPS = [(PostgresSink, "write"), (PostgresSink, "_note"), (RunStore, "commit"), (LocalLog, "end"), (LocalLog, "begin")]
 
 
 @pytest.mark.parametrize("mode", ["append", pytest.param("upsert", marks=pytest.mark.nightly)])
@@ -191,29 +193,40 @@ def test_a_copy_of_a_checkpoint_is_shut_out(base: Base, tmp_path: Path) -> None:
 
 def test_a_driver_that_another_one_has_shut_out_writes_nothing(base: Base) -> None:
     plan = compile_program(clicks()).plans[0]
-    one, other = (PostgresSink(plan, base.address(), "11111111") for _ in range(2))
+    request, columns = sink_request(plan, base.address(), "11111111")
+    one, other = (PostgresSink(request) for _ in range(2))
     one.begin(Starts((1,), -1))
     other.begin(Starts((1, 2), -1))
-    rows = [pa.RecordBatch.from_pylist([{"key": "a", "value": 1, END: 0}], schema_of_rows(plan.layout))]
-    for call in (lambda: one.put(0, rows), lambda: one.holds(0)):
-        with pytest.raises(RunError, match=r"TT209 .*is written by another driver"):
-            call()
-    other.put(0, rows)
-    other.put(0, rows)
+    batch = pa.RecordBatch.from_pylist([{"key": "a", "value": 1, END: 0}], schema_of_rows(plan.layout))
+    rows = pa.Table.from_batches([columns.of(batch)])
+    with pytest.raises(RunError, match=r"TT209 .*is written by another driver"):
+        one.write(0, rows)
+    other.write(0, rows)
+    other.write(0, rows)
     for sink in (one, other):
         sink.close()
     assert base.rows(COUNTS) == [("a", 1)]
 
 
+def test_it_keeps_the_promises_of_connectors(base: Base) -> None:
+    """It is one of the public protocol."""
+
+    def stored() -> list[dict[str, Any]]:
+        there = base.rows("SELECT 1 FROM pg_class WHERE relname = 'counts'")
+        return [{"number": one, "text": text} for one, text in base.rows("SELECT number, text FROM counts")] if there else []
+
+    assert check_connector(sink=PostgresSink, address=base.address(), stored=stored, kills=4) == 4
+
+
 def test_a_server_that_is_back_between_epochs_is_asked_again(base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, calls = PostgresSink.put, list[int]()
+    write_epoch, calls = PostgresSink.write, list[int]()
 
     def cut(self: PostgresSink, *args: Any) -> None:
         base.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tracetypes'")
         calls.append(0)
-        put(self, *args)
+        write_epoch(self, *args)
 
-    monkeypatch.setattr(PostgresSink, "put", cut)
+    monkeypatch.setattr(PostgresSink, "write", cut)
     write(tmp_path / "in", 0, line("a", 1), line("b", 12))
     write(tmp_path / "in", 1, line("b", 25))
     run(base.address(), tmp_path)
@@ -357,22 +370,22 @@ def test_TT218_a_table_that_was_made_anew(base: Base, tmp_path: Path) -> None:
     write(tmp_path / "in", 0, line("a", 1), line("b", 12))
     run(base.address(), tmp_path, drain=False)
     base.rows("DROP TABLE counts")
-    with pytest.raises(RunError, match=r"TT218 sink 'counts': table public.counts of .* is another one than it began with"):
+    with pytest.raises(RunError, match=r"TT218 sink 'counts': table postgres://.* is another one than it began with"):
         run(base.address(), tmp_path)
 
 
 def test_TT218_a_table_that_is_made_anew_during_the_run(
     base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, calls = PostgresSink.put, list[int]()
+    write_epoch, calls = PostgresSink.write, list[int]()
 
     def anew(self: PostgresSink, *args: Any) -> None:
         calls.append(0)
         if len(calls) == 2:
             base.rows("CREATE TABLE other (LIKE counts); DROP TABLE counts; ALTER TABLE other RENAME TO counts")
-        put(self, *args)
+        write_epoch(self, *args)
 
-    monkeypatch.setattr(PostgresSink, "put", anew)
+    monkeypatch.setattr(PostgresSink, "write", anew)
     for number in range(3):
         write(tmp_path / "in", number, line("a", 20 * number), line("b", 20 * number))
     with pytest.raises(RunError, match=r"TT218 public.counts of .* has changed since the run began: it was made anew"):

@@ -28,7 +28,7 @@ def test_a_killed_run_loses_no_row_and_doubles_none(
     spark: SparkSession, base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """It is killed around the transaction of its second micro-batch with rows."""
-    real, calls = PostgresSink._put, list[int]()
+    real, calls = PostgresSink._write, list[int]()
 
     def put(*args: Any) -> None:
         calls.append(0)
@@ -42,7 +42,7 @@ def test_a_killed_run_loses_no_row_and_doubles_none(
         write(tmp_path / "in", number, *(line(page, ts) for page, ts in rows))
     options: dict[str, Any] = {"backend": "spark", "parallelism": 2}
     with monkeypatch.context() as patch:
-        patch.setattr(PostgresSink, "_put", put)
+        patch.setattr(PostgresSink, "_write", put)
         with pytest.raises(RunError, match="killed"):
             run(base.address(), tmp_path, **options)
     assert len(calls) == 2
