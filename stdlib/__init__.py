@@ -14,13 +14,14 @@ from tracetypes.stdlib.duplicates import deduplicate
 from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, median
 from tracetypes.stdlib.extremes import max, min
+from tracetypes.stdlib.gap_filling import interpolate
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import count_window, time_window
 from tracetypes.stdlib.joins import Joined
 from tracetypes.stdlib.lists import collect
 from tracetypes.stdlib.lookups import Postgres, Sqlite, lookup_join
 from tracetypes.stdlib.moments import Line, correlation, covariance, regression, stddev
-from tracetypes.stdlib.ordered import diff, ewm_mean, interpolate, pairwise, scan
+from tracetypes.stdlib.ordered import diff, ewm_mean, pairwise, scan
 from tracetypes.stdlib.panes import Invertible
 from tracetypes.stdlib.per_block import aggregate, running
 from tracetypes.stdlib.preview import preview

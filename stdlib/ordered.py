@@ -18,7 +18,7 @@ from tracetypes.stdlib.aggregates import Aggregate
 from tracetypes.stdlib.annotations import returned
 from tracetypes.stdlib.open_aggregates import over_aggregates, settled
 from tracetypes.stdlib.signatures import OrderedOperator, on_ordered
-from tracetypes.stdlib.windows import seconds_as_micros, typed, whole
+from tracetypes.stdlib.windows import seconds_as_micros, typed
 from tracetypes.templates import EmitValue, OpKeyedOrdered
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Scan",
     "diff",
     "ewm_mean",
-    "interpolate",
     "pairwise",
     "scan",
 ]
@@ -47,7 +46,7 @@ R = TypeVar("R")
 
 @attrs.frozen
 class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
-    """See :func:`interpolate`. The state is the last reading, its time and its number."""
+    """See :func:`~tracetypes.stdlib.interpolate`. The state is the last reading, its time and its number."""
 
     _word = "interpolate"
 
@@ -75,36 +74,6 @@ class Interpolate(OpKeyedOrdered[K, V, V, tuple[V, int, float] | None]):
         if gap % self.step and gap > 0:
             emit(value)
         return value, end, after
-
-
-def interpolate(
-    *,
-    time: Callable[[V], int],
-    number: Callable[[V], float],
-    make: Callable[[V, int, float], V],
-    step: int = 1,
-    max_gap: int | None = None,
-) -> OrderedOperator[V, V]:
-    """Linear interpolation: a reading at every ``step`` between two readings of a key (data-trace types, Example 4.1).
-
-    ``time`` returns the time of a reading and ``number`` the interpolated number. ``make(reading, time, number)`` makes
-    a reading from the one before the gap. ``step`` and ``max_gap`` are in the unit of ``time``. The first reading is
-    emitted unchanged. For each later reading, ``gap`` after the one before, it emits readings at ``step, 2 * step,
-    ...`` up to ``gap``, with ``before + passed * (after - before) / gap``. If the last of them falls on the reading, it
-    replaces the reading; otherwise the reading is emitted too. A gap over ``max_gap`` is not filled in: only the
-    reading after it is emitted, unchanged. A second reading of one time is not emitted, but the next gap begins with
-    it. Raises :class:`UsageError` ``TT121`` for a step below 1.
-
-    >>> @attrs.frozen
-    ... class Load:
-    ...     ts: int
-    ...     watts: float
-    >>> filled = interpolate(time=lambda r: r.ts, number=lambda r: r.watts, make=lambda r, ts, x: Load(ts, x))
-    >>> preview(filled, O[str, Load], [("a", Load(0, 10.0)), ("a", Load(2, 20.0))])
-    [[('a', Load(ts=0, watts=10.0)), ('a', Load(ts=1, watts=15.0)), ('a', Load(ts=2, watts=20.0))]]
-    """
-    whole("step", step)
-    return on_ordered(Interpolate(time, number, make, step, max_gap))
 
 
 # ------------------------------------------------------------------------------------------------- from item to item

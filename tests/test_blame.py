@@ -454,6 +454,8 @@ def test_each_function_of_an_interpolation(
     found = [one for one in reasons(explained(ts.interpolate(**given), ordered=True)) if "by=" not in one[0]]
     if guilty is None:
         assert not found
+        for method in ("last", "next", "null"):
+            assert not [*reasons(explained(ts.interpolate(**given, method=method), ordered=True))]
         return
     ((reason, place),) = found
     assert reason.startswith(f"`{guilty.__name__}` in `{name}` {why}"), reason

@@ -21,6 +21,7 @@ OURS = {
         "session_joins",
         "asof_joins",
         "ordered",
+        "gap_filling",
         "joins",
         "window_joins",
         "table_joins",

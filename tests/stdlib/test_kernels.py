@@ -541,8 +541,15 @@ def remade(reading: Reading, time: int, number: float) -> Reading:
     return attrs.evolve(reading, second=time, half=number)
 
 
+def unnoted(reading: Reading, time: int, note: None) -> Reading:
+    return attrs.evolve(reading, second=time, note=note)
+
+
 ORDERED: dict[str, Any] = {
     "interpolate": ts.interpolate(time=second, number=half, make=remade, step=2),
+    "interpolate, last": ts.interpolate(time=second, number=half, make=remade, method="last", max_gap=9),
+    "interpolate, next": ts.interpolate(time=second, number=half, make=remade, method="next", step=3),
+    "interpolate, null": ts.interpolate(time=second, make=unnoted, method="null", step=2),
     "diff": ts.diff(x),
     "scan": ts.scan(ts.mean(x)),
     "scan, last": ts.scan(ts.last(by=half)),

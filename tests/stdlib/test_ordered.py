@@ -23,6 +23,7 @@ from tracetypes.operator_calls import Emitter, run_ordered
 from tracetypes.stdlib import last, map_values
 from tracetypes.stdlib import sum as sum_
 from tracetypes.stdlib.duplicates import Deduplicate, DeduplicateRecent, DeduplicateWithin, deduplicate
+from tracetypes.stdlib.gap_filling import interpolate
 from tracetypes.stdlib.ordered import (
     Diff,
     EwmMean,
@@ -32,7 +33,6 @@ from tracetypes.stdlib.ordered import (
     Scan,
     diff,
     ewm_mean,
-    interpolate,
     pairwise,
     scan,
 )

@@ -9,6 +9,7 @@ from tracetypes.stdlib import (
     count,
     diff,
     equi_join,
+    interpolate,
     interval_join,
     map_values,
     mean,
@@ -55,6 +56,7 @@ hub.through(session(count(), gap=30, time=lambda r: r.ts))  # E: type-var "SortT
 hub.through(time_window(mean(of=scalar), size=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(calendar_window(count(), every="day", zone="UTC", time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 calendar_window(count(), every="hour", zone="UTC", time=ts)  # E: call-overload "calendar_window"
+interpolate(time=ts, number=scalar, make=lambda r, at, x: r, method="first")  # E: call-overload "interpolate"
 hub.through(diff(lambda r: r.scalar))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"
 rises = diff(scalar)

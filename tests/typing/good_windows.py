@@ -71,12 +71,22 @@ assert_type(starts, Stream[U[str, datetime]])
 assert_type(hub.through(kmeans(lambda r: (r.scalar,), k=3)), Stream[U[str, Cluster]])
 
 
+def without_number(before: Reading, at: int, number: None) -> Reading:
+    return before
+
+
 def predicted(tree: RegressionTree) -> None:
     assert_type(hub.through(predict(tree, lambda r: (r.scalar, r.ts))), Stream[U[str, Predicted[Reading]]])
 
 
 ordered = hub.through(sort(by=lambda r: r.ts))
 filled = interpolate(time=lambda r: r.ts, number=scalar, make=lambda r, ts, x: Reading(x, ts))
+for_gaps = interpolate(time=lambda r: r.ts, make=without_number, method="null")
+assert_type(ordered.through(for_gaps), Stream[O[str, Reading]])
+last_one = interpolate(
+    time=lambda r: r.ts, number=scalar, make=lambda r, ts, x: Reading(x, ts), method="last", every="day", zone="Europe/Berlin"
+)
+assert_type(ordered.through(last_one), Stream[O[str, Reading]])
 assert_type(ordered.through(filled), Stream[O[str, Reading]])
 assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
