@@ -164,6 +164,7 @@ def calendar_window(
 
     Clocks in Berlin are turned on 29 March 2026:
 
+    >>> import datetime as dt
     >>> hour = lambda text: dt.datetime.fromisoformat(text + "Z")
     >>> days = calendar_window(count(), every="day", zone="Europe/Berlin", time=hour, ends=True)
     >>> texts = [("a", "2026-03-28T22:59"), ("a", "2026-03-28T23:00"), ("a", "2026-03-29T21:59")]
