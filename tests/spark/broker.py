@@ -1,13 +1,9 @@
-"""A real Apache Kafka for tests: one node, broker and controller at once (KRaft), on loopback, for as long as it is needed.
-
-Its jars come from Maven Central, through the Ivy that lies in PySpark, once into the user's cache.
-"""
+"""A real Apache Kafka for tests: one node, broker and controller at once (KRaft), on loopback, for as long as it is needed."""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
-import os
 import shutil
 import socket
 import subprocess
@@ -19,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+
+from tests.spark.maven import Dependency, Unavailable, fetched, java
 
 VERSION = "4.1.0"
 
@@ -39,43 +37,9 @@ transaction.state.log.num.partitions=1
 """
 
 
-class Unavailable(Exception):
-    """There is no Kafka to be had here, and why."""
-
-
-def java() -> str:
-    """The Java that runs Spark."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
-        raise Unavailable("there is no Java")
-    return found
-
-
 def jars() -> Path:
     """The directory with the jars of the broker. Raises :class:`Unavailable`."""
-    spark = importlib.util.find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    (ivy,) = (Path(spark.origin).parent / "jars").glob("ivy-*.jar")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracetypes"
-    there = cache / f"kafka-{VERSION}"
-    if there.is_dir():
-        return there
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        words = [java(), "-jar", str(ivy), "-cache", f"{scratch}/ivy", "-confs", "default"]
-        words += ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION]
-        words += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=600)
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"Kafka {VERSION} could not be fetched in ten minutes") from None
-        if done.returncode != 0 or not list(Path(scratch).glob(f"jars/kafka_2.13-{VERSION}.jar")):
-            raise Unavailable(f"Kafka {VERSION} cannot be fetched from Maven Central (no network?)")
-        if not there.is_dir():
-            os.replace(f"{scratch}/jars", there)
-    return there
+    return fetched(f"kafka-{VERSION}", [Dependency("org.apache.kafka", "kafka_2.13", VERSION)])
 
 
 @attrs.frozen

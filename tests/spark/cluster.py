@@ -61,10 +61,24 @@ def _processes() -> dict[int, tuple[int, bytes]]:
     return found
 
 
+ALONE = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /tmp && mkdir -p "$0" && cd "$0" && exec "$@"')
+"""Begins a command that has ``/tmp`` to itself. Then come a directory, in which it runs, and the command."""
+
+
+def namespaces() -> bool:
+    """Whether this machine lets us have such directories."""
+    try:
+        return subprocess.run([*ALONE, "/tmp", "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
-def cluster(workers: int = 2, *, cores: int = 1, python_path: str | None = None) -> Iterator[Cluster]:
+def cluster(
+    workers: int = 2, *, cores: int = 1, python_path: str | None = None, alone: bool = False
+) -> Iterator[Cluster]:
     """A cluster whose workers offer that many cores each. ``python_path``: where Python on its executors finds modules; that of
-    this process unless given."""
+    this process unless given. ``alone``: each worker has ``/tmp`` to itself."""
     root = Path(tempfile.mkdtemp(prefix="tracetypes-cluster-"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {
@@ -81,6 +95,7 @@ def cluster(workers: int = 2, *, cores: int = 1, python_path: str | None = None)
         log = root / f"{name}.log"
         with log.open("wb") as file:
             command = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), *words]
+            command = [*ALONE, str(root), *command] if alone and name != "master" else command
             process = subprocess.Popen(
                 command, env=environment, cwd=root, stdout=file, stderr=file, stdin=subprocess.DEVNULL, process_group=0
             )

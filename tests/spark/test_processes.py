@@ -240,8 +240,10 @@ def test_TT222_an_output_inside_the_input(tmp_path: Path, no_spark: Cli, command
 
 
 def test_a_checkpoint_that_is_not_local(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
-    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--checkpoint", "s3://bucket/run")
-    assert (wrong.code, "TT402 --checkpoint s3://bucket/run is not local" in wrong.err) == (2, True)
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--checkpoint", "hdfs://host/run")
+    assert (wrong.code, "TT402 --checkpoint hdfs://host/run is not local" in wrong.err) == (2, True)
+    wrong = no_spark(*command, "-o", f"sums={tmp_path / 'out'}", "--checkpoint", "gs://bucket/run")
+    assert (wrong.code, "TT402 --checkpoint gs://bucket/run: of all stores, only s3:// keeps" in wrong.err) == (2, True)
 
 
 def test_a_checkpoint_of_another_format(tmp_path: Path, no_spark: Cli, command: list[str]) -> None:
