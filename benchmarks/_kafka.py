@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TypeAlias
 
-from tests.spark.broker import Broker, Unavailable, java
+from tests.spark.broker import Broker
+from tests.spark.maven import Unavailable, java
 
 CONNECTOR = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),

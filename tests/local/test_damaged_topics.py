@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.local.test_damage import LAST, OF_EPOCHS, Case, Life, damages, judged, keyed, kinds, not_ended, straight
-from tests.spark.broker import Broker, Unavailable, running
+from tests.spark.broker import Broker, running
+from tests.spark.maven import Unavailable
 from tracetypes import Dataflow, RunError
 
 WAYS = ("gone", "halved", "flipped", "older")

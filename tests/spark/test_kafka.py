@@ -26,8 +26,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.fake_registry import FakeRegistry, fake_registry
 from tests.spark import dags
-from tests.spark.broker import Broker, Record, Unavailable, answers, running
+from tests.spark.broker import Broker, Record, answers, running
 from tests.spark.flows import TEN, Named, Reading, Sum, here, ts_of
+from tests.spark.maven import Unavailable
 from tests.spark.support import Cli, differences, rows_at_sink, side_outputs, write_lines
 from tests.spark.test_asides import together
 from tests.spark.test_changed import Changing, Mended, shared
