@@ -37,7 +37,7 @@ class Disk:
 
     def of(self, states: dict[Any, Any]) -> KeyStates:
         """States whose log is here."""
-        own = StateLog.begin(states)
+        own = KeyStates(states, StateLog(), {})
         own.log.reader = self
         self.commit(own.log.write(0, own))
         return own

@@ -67,26 +67,34 @@ class StateParts:
     ) -> StateParts:
         """Of a state; where many states are objects, only those that have changed since the last time. ``segments`` as in
         :func:`state_of`; ``budget``: bytes that such states may take in memory."""
-        writes: dict[int, LogWrite] = {}
-
-        def written() -> StateParts:
+        logs: list[LogWrite] = []
+        operators = list(state.operators)
+        for at, one in enumerate(state.operators):
+            states = _objects(one)
+            if type(states) is not KeyStates:
+                continue
+            if budget is None and not states.log.pays(states):
+                if states.log.is_on:
+                    states = states.log.end(states)
+                    state.operators[at] = operators[at] = _with(one, states)
+                states.changes.clear()
+                states.removals.clear()
+                continue
+            if states.log.reader is None and segments is not None:
+                states.log.reader = segments(at)
+            logs.append(states.log.write(at, states))
+            operators[at] = _with(one, logs[-1].about)
+            if budget is not None:
+                states.log.evict(states, budget)
+        parts = cls.of(attrs.evolve(state, operators=operators))
+        if (size := len(parts.parts[0])) >= LOGGED:
             for at, one in enumerate(state.operators):
-                if at not in writes and type(states := _objects(one)) is KeyStates:
-                    if states.log.reader is None and segments is not None:
-                        states.log.reader = segments(at)
-                    writes[at] = states.log.write(at, states)
-                    if budget is not None:
-                        states.log.evict(states, budget)
-            operators = [_with(one, writes[at].about) if at in writes else one for at, one in enumerate(state.operators)]
-            return attrs.evolve(cls.of(attrs.evolve(state, operators=operators)), logs=list(writes.values()))
-
-        parts = written()
-        if len(parts.parts[0]) < LOGGED:
-            return parts
-        more = [at for at, one in enumerate(state.operators) if type(states := _objects(one)) is dict and len(states) > 1]
-        for at in more:
-            state.operators[at] = _with(state.operators[at], StateLog.begin(_objects(state.operators[at])))
-        return written() if more else parts
+                states = _objects(one)
+                if type(states) is dict and len(states) > 1:
+                    state.operators[at] = _with(one, states := KeyStates(states, StateLog(), {}))
+                if type(states) is KeyStates and not states.log.is_on:
+                    states.log.size = size
+        return attrs.evolve(parts, logs=logs)
 
 
 def digest_of(part: Part) -> bytes:

@@ -65,7 +65,7 @@ class KeyStates(dict[Any, Any]):
     __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self.items()),)
+        return dict, (dict(self.items()) if self.cold else super().copy(),)
 
     def keys(self) -> Any:
         """All keys."""

@@ -11,6 +11,9 @@ have more than twice the bytes of the states that count, a commit writes states 
 bytes for each byte that has changed. That bounds both what an epoch writes and what is on disk. (Where keys change at random, few
 states of the first segment count when its turn comes, and a third is written again, or less.)
 
+A log takes some microseconds for each state, twenty times as long as a pickle of many. So it pays where an epoch changes few
+of many states (:meth:`StateLog.pays`); else a checkpoint has them as a dict.
+
 A state counts as changed when its bytes differ, so operators that look at all keys write only some. A log that is read has
 its keys in memory; a state is read when somebody asks for it. With a budget, states that were not used lately lie on disk only.
 
@@ -48,6 +51,15 @@ OBJECT: Final = 200
 
 LEFT: Final = 0.9
 """How much of a budget is left full when states leave the memory, so that they do not leave one by one."""
+
+PICKLED: Final = 20
+"""States that are pickled together in the time of one state of a log, besides what their bytes take."""
+
+BYTES: Final = 2000
+"""Bytes that are pickled, compared and written in the time of one state of a log."""
+
+TURNS: Final = 3
+"""Commits in a row that a log has to be slower than a dict, twice as slow, before it ends."""
 
 LENGTH: Final = struct.Struct("<Q")
 """How long the head of a segment is."""
@@ -127,20 +139,32 @@ class StateLog:
         self.hashes: dict[Any, int] = {}
         """Of their bytes there."""
         self.size, self.live, self.memory = 0, 0.0, 0
-        """Bytes of the segments, of the states in them that count, and of states in memory, about."""
+        """Bytes of the segments (of the dict, where the log is off), of the states in them that count, and of states in memory,
+        about."""
         self.credit = 0.0
         """Bytes that may be written again; below zero if a commit has written more."""
         self.passed = 0
         """How many states of the first segment need not be looked at any more."""
+        self.is_on = False
+        """Whether states are written here, or lie in a dict for now."""
+        self.slow = 0
+        """Commits in a row that were slow."""
         self.used: set[Any] = set()
         """Keys that have changed since states left the memory."""
 
-    @classmethod
-    def begin(cls, states: dict[Any, Any]) -> KeyStates:
-        """States that have a log from now on, which is empty."""
-        own = KeyStates(states, cls(), {})
-        own.changes.update(own)
-        return own
+    def pays(self, states: KeyStates) -> bool:
+        """Whether this commit is faster as a log than as a dict."""
+        keys, size = len(states), self.live if self.is_on else self.size
+        of_dict = keys / PICKLED + size / BYTES
+        of_log = len(states.changes) * (1 + size / BYTES / max(1, keys))
+        if not self.is_on:
+            return of_log < of_dict
+        self.slow = self.slow + 1 if of_log > 2 * of_dict else 0
+        return self.slow < TURNS
+
+    def end(self, states: KeyStates) -> KeyStates:
+        """The states with another log, which is not on. All are in memory."""
+        return KeyStates(dict(states.items()), StateLog(), {})
 
     @property
     def next(self) -> int:
@@ -150,7 +174,10 @@ class StateLog:
     # --------------------------------------------------------------------------------------------- writing
 
     def write(self, operator: int, states: KeyStates) -> LogWrite:
-        """What a commit has to write so that the log has these states."""
+        """What a commit has to write so that the log has these states. Where it was not on, that is all."""
+        if not self.is_on:
+            self.is_on, self.size = True, 0
+            states.changes.update(states)
         removals = [key for key in states.removals if self._leave(states, key) and key not in states]
         rows = self._changes(states)
         self.credit = min(self.credit, 0.0) + AGAIN * sum(len(row.data) for row in rows)
@@ -237,6 +264,7 @@ class StateLog:
     def read(cls, about: LogAbout, reader: SegmentReader) -> KeyStates:
         """The states that a log has. None of them is in memory."""
         log = cls(about.chain, about.first, reader)
+        log.is_on = True
         cold: dict[Any, int] = {}
         for number in range(about.first, about.next):
             head, size = reader.head(number)

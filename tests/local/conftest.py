@@ -35,6 +35,7 @@ def logs(request: pytest.FixtureRequest) -> Iterator[None]:
             own.setattr(states, "LOGGED", 1)
             own.setattr(state_log, "PIECE", 300)
             own.setattr(state_log, "SPARE", 100)
+            own.setattr(state_log, "PICKLED", 0.001)
         yield
 
 

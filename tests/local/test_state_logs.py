@@ -117,6 +117,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "LOGGED", LOGGED)
     monkeypatch.setattr(state_log, "PIECE", 5000)
     monkeypatch.setattr(state_log, "SPARE", 5000)
+    monkeypatch.setattr(state_log, "PICKLED", 0.001)  # so that a log always pays
 
 
 def write_rows(place: Path, number: int, keys: list[int]) -> None:
@@ -200,6 +201,28 @@ def test_large_segments_are_files_and_go_when_nobody_needs_them(tmp_path: Path, 
     assert not (folder / "0-0-1-old-3").exists()
 
 
+def test_states_that_all_change_lie_in_a_dict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log takes more for each state than a pickle of all of them. What is cold then comes back."""
+    monkeypatch.setattr(state_log, "PICKLED", 20)
+    sizes: list[int] = []
+    end = LocalLog.end
+
+    def watched(self: LocalLog, number: int, some: Any) -> None:
+        sizes.append(sum(len(one) for parts in some.values() for log in parts.logs for one in log.segments))
+        end(self, number, some)
+
+    monkeypatch.setattr(LocalLog, "end", watched)
+    for number in range(17):
+        write_rows(tmp_path / "rows", number, some_keys(number if 3 < number < 8 or number > 14 else 0))
+        if number in (6, 9):
+            go("ordered", tmp_path)
+    go("ordered", tmp_path, drain=True)
+    assert [at for at, size in enumerate(sizes) if size] == [*range(5, 12), 16]
+    (tmp_path / "once").mkdir()
+    os.rename(tmp_path / "rows", tmp_path / "once/rows")
+    assert answers(tmp_path / "out") == go("ordered", tmp_path / "once", drain=True)
+
+
 DAMAGES = {
     "a byte of a state": lambda content: content[:-30] + bytes([content[-30] ^ 1]) + content[-29:],
     "a byte of the head": lambda content: content[:20] + bytes([content[20] ^ 1]) + content[21:],
@@ -218,6 +241,7 @@ def test_damage_is_noticed_before_an_answer_is_wrong(
         monkeypatch.setattr(logs, "LARGE", 1)
     write_rows(tmp_path / "rows", 0, some_keys(0))
     write_rows(tmp_path / "rows", 1, [0])
+    write_rows(tmp_path / "rows", 2, [0])
     go("ordered", tmp_path)
     change: Any = DAMAGES[damage]
     for number, file, content in rows_of(tmp_path):
@@ -231,8 +255,8 @@ def test_damage_is_noticed_before_an_answer_is_wrong(
                 path.unlink()
             else:
                 path.write_bytes(change(path.read_bytes()))
-    write_rows(tmp_path / "rows", 2, some_keys(0))
-    write_rows(tmp_path / "rows", 3, [0])
+    write_rows(tmp_path / "rows", 3, some_keys(0))
+    write_rows(tmp_path / "rows", 4, [0])
     with pytest.raises(RunError, match=r"TT225 .*is not what the run wrote there: .*the state of stage 0, shard 0"):
         go("ordered", tmp_path)
 
@@ -245,6 +269,7 @@ def rows_of(place: Path) -> list[Any]:
 def test_a_log_of_an_earlier_commit_is_noticed(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows", 0, some_keys(0))
     write_rows(tmp_path / "rows", 1, [0])
+    write_rows(tmp_path / "rows", 2, [0])
     go("ordered", tmp_path)
     with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
         connection.execute("UPDATE logs SET next = next - 1")
@@ -264,7 +289,8 @@ def test_a_checkpoint_of_the_format_before_goes_on(tmp_path: Path, monkeypatch: 
     write_json(about, {"format": 10, "tracetypes": "0.1.0"})
     assert main(["state", str(tmp_path / "ck"), "tests.local.test_state_logs:ORDERED"]) == 0
     monkeypatch.setattr(states, "LOGGED", LOGGED)
-    write_rows(tmp_path / "rows", 3, some_keys(3))
+    for number in range(3, 6):
+        write_rows(tmp_path / "rows", number, some_keys(number))
     go("ordered", tmp_path, drain=True)
     assert json.loads(about.read_text())["format"] == 11
     assert written(tmp_path) > 0
@@ -309,7 +335,7 @@ from tests.local import test_state_logs as tests
 from tracetypes.compiler.local import states, log
 from tracetypes.compiler.runtime import state_log
 
-states.LOGGED, state_log.PIECE, state_log.SPARE, log.LARGE = tests.LOGGED, 5000, 5000, 3000
+states.LOGGED, state_log.PIECE, state_log.SPARE, log.LARGE, state_log.PICKLED = tests.LOGGED, 5000, 5000, 3000, 0.001
 count, before = [0], log.LocalLog.{kill}
 
 
