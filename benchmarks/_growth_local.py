@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--touched", type=int, default=10_000)
-    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--parallelism", type=int, default=1)
     parser.add_argument("--recover", action="store_true")
     arguments = parser.parse_args()
     watch = Watch()

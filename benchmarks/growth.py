@@ -115,10 +115,10 @@ OVERHEAD = 80
 """Bytes of a state besides its luggage, with its key, in a segment."""
 
 
-def of_local(checkout: Path, keys: int, size: int, events: int, epochs: int, parallelism: int) -> dict[str, Any]:
+def of_local(checkout: Path, keys: int, size: int, events: int, epochs: int) -> dict[str, Any]:
     """One run on the local backend of a work tree."""
     script = Path(__file__).with_name("_growth_local.py")
-    numbers = {"keys": keys, "bytes": size, "epochs": epochs, "events": events, "touched": SMALL, "parallelism": parallelism}
+    numbers = {"keys": keys, "bytes": size, "epochs": epochs, "events": events, "touched": SMALL}
     command = [sys.executable, str(script), *(f"--{name}={number}" for name, number in numbers.items()), "--recover"]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     done = subprocess.run(command, check=True, cwd=checkout, env=environment, capture_output=True, text=True)
@@ -135,7 +135,7 @@ def measure_local(arguments: argparse.Namespace) -> bool:
         for _ in range(arguments.runs):
             for name, tree in trees.items():
                 for keys in (SMALL, int(arguments.keys)):
-                    one = of_local(tree.resolve(), keys, arguments.bytes, events, arguments.epochs, arguments.parallelism)
+                    one = of_local(tree.resolve(), keys, arguments.bytes, events, arguments.epochs)
                     runs.setdefault((name, keys), []).append(one)
         for name in trees:
             small, large = (

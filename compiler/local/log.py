@@ -149,6 +149,8 @@ class LocalLog:
         self._sum = 0
         """The checksum of the states that are known."""
         self._is_sound = self._is_signed = self._is_tidy = False
+        self._has_files = True
+        """Whether parts of states may be files."""
         self.segments = SegmentFiles(self.path)
         self.shards: dict[int, Shards] = {}
         """Of each stage, as the states of the next epoch have them."""
@@ -232,8 +234,9 @@ class LocalLog:
                     self._sum ^= _sum_of(shard, digests.get(shard)) ^ _sum_of(shard, state.digests)
                     digests[shard] = state.digests
                 self._sign(connection)
-            if number is None or shorter or any(file is not None for *_, file in rows):
+            if number is None or shorter or (rows and self._has_files) or any(file is not None for *_, file in rows):
                 self._tidy()
+                self._has_files = any(file is not None for (file,) in self._all("SELECT file FROM states"))
             for file in useless:
                 (self.path / "segments" / file).unlink(missing_ok=True)
             if not self._is_tidy:
