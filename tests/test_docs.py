@@ -21,6 +21,7 @@ import pytest
 
 import tracetypes.testing
 from tests import pictures
+from tests.page_programs import page_programs
 from tests.pages import ROOT, TOUR, Page, blocks, idioms, sessions, write_tour, written
 from tests.test_imports import sources
 from tests.test_layers import LEVELS, layer
@@ -125,20 +126,16 @@ def idiom_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 WHOLE = ("sources", "types")
-"""Pages whose blocks are one program."""
-
-FIRST = ("columns", "gates", "workspace")
-"""Pages whose first block is a program."""
+"""Pages whose blocks are one program that runs as it stands."""
 
 
 @pytest.fixture(scope="module")
 def page_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The programs of pages that have one."""
+    """The programs of all pages but those that have a fixture of their own."""
     folder, files = tmp_path_factory.mktemp("pages"), list[Path]()
-    for name in (*WHOLE, *FIRST):
-        parts = blocks((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), "python")
-        files.append(folder / f"page_{name}.py")
-        files[-1].write_text("\n".join(parts if name in WHOLE else parts[:1]), encoding="utf-8")
+    for name, text in page_programs():
+        files.append(folder / f"{name}.py")
+        files[-1].write_text(text, encoding="utf-8")
     return files
 
 
@@ -157,6 +154,7 @@ def mypy(all_files: list[Path]) -> Callable[[Path], str]:
     files = [str(path) for path in all_files]
     options = ["--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=.mypy_cache/docs"]
     options.append("--disable-error-code=import-untyped")  # pyarrow has no types
+    options += ["--allow-redefinition", "--local-partial-types"]  # one page is one program, and uses names again
     run = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--scripts-are-modules", "--explicit-package-bases", *files],
         capture_output=True,
@@ -236,6 +234,17 @@ def test_the_first_gate_runs_as_it_stands(tmp_path: Path, capsys: pytest.Capture
     program.write_text(blocks(text, "python")[0], encoding="utf-8")
     load(program)
     assert capsys.readouterr().out == blocks(text, "text")[0]
+
+
+def test_the_gate_that_learns_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "learned_air.py"
+    program.write_text(dict(page_programs())["page_gates_3"], encoding="utf-8")
+    load(program)
+    assert "accuracy=1.0" in capsys.readouterr().out
+    assert (tmp_path / "models" / "model-000001.json").is_file()
 
 
 def test_the_readme_installs_in_five_lines() -> None:
@@ -504,6 +513,13 @@ def test_every_section_shows_what_is_wrong_and_what_is_right() -> None:
 
 def test_mypy_accepts_the_right_programs(programs: dict[str, Path], mypy: Callable[[Path], str]) -> None:
     assert "\n".join(said for name, path in programs.items() if "right" in name and (said := mypy(path))) == ""
+
+
+def test_every_python_block_is_checked(page_files: list[Path]) -> None:
+    """By mypy and by basedpyright, in one of the tests below."""
+    others = {"tour", "errors", "coming_from"}
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md") if blocks(path.read_text(encoding="utf-8"), "python")}
+    assert pages - others == {re.sub(r"page_([a-z]+).*", r"\1", path.stem) for path in page_files}
 
 
 def test_mypy_accepts_the_pages(page_files: list[Path], mypy: Callable[[Path], str]) -> None:
