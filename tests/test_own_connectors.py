@@ -31,7 +31,23 @@ from tests.connector_twins import (
     SkippingSplits,
 )
 from tests.pages import ROOT, blocks
-from tracetypes import Dataflow, LawBroken, RunError, U, Unit, UsageError, csv, every, run, start
+from tracetypes import (
+    ROW_POSITION,
+    Dataflow,
+    EmitValue,
+    LawBroken,
+    Marker,
+    O,
+    OpKeyedOrdered,
+    RunError,
+    U,
+    Unit,
+    UsageError,
+    csv,
+    every,
+    run,
+    start,
+)
 from tracetypes.compiler.connectors import installed
 from tracetypes.compiler.connectors.registry import connector_of_kind, known_schemes
 from tracetypes.compiler.store.run_store import RunStore
@@ -55,6 +71,21 @@ def counts(format: Any = None) -> Dataflow:
     by_page = clicks.through(key_by(lambda key, click: click.page, to=str))
     flow.sink("counts", by_page.through(aggregate(count())), marker="until")
     return flow
+
+
+@attrs.frozen
+class Last(OpKeyedOrdered[str, Click, int, int]):
+    """The time of the last click of each page in each block."""
+
+    def initial_state(self) -> int:
+        return 0
+
+    def on_item(self, state: int, key: str, value: Click, emit: EmitValue[int]) -> int:
+        return value.ts
+
+    def on_marker(self, state: int, key: str, marker: Marker, emit: EmitValue[int]) -> int:
+        emit(state)
+        return state
 
 
 def package(site: Path, name: str, program: str, points: str) -> None:
@@ -158,8 +189,9 @@ class Crash(Exception):
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_run_that_dies_at_its_commit_writes_each_row_once(site: Path, tmp_path: Path, when: str, at: int) -> None:
-    file, rows = tmp_path / "shop.db", [{"page": f"page {at % 7}", "ts": at} for at in range(25_000)]  # three epochs
-    fill(file, rows)
+    """The table has more rows when it goes on: they belong to a later epoch, because those of this one may be visible."""
+    file, rows = tmp_path / "shop.db", [{"page": f"page {at % 7}", "ts": at} for at in range(15_000)]
+    fill(file, rows[:12_000])  # two epochs
     commit, calls = RunStore.commit, list[int]()
 
     def dies(self: RunStore, number: int, record: Any) -> None:
@@ -170,18 +202,58 @@ def test_a_run_that_dies_at_its_commit_writes_each_row_once(site: Path, tmp_path
         if len(calls) == at:
             raise Crash
 
-    def go() -> None:
-        outputs = {"counts": f"shelf://{file}/counts"}
-        run(counts(), {"clicks": f"shelf://{file}/clicks"}, outputs, backend="local", checkpoint=tmp_path / "checkpoint")
+    def go(*, drain: bool) -> None:
+        addresses = {"clicks": f"shelf://{file}/clicks"}, {"counts": f"shelf://{file}/counts"}
+        run(counts(), *addresses, backend="local", checkpoint=tmp_path / "checkpoint", drain=drain)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunStore, "commit", dies)
         with pytest.raises(RunError, match="Crash"):
-            go()
-    go()
+            go(drain=False)
+    fill(file, rows[12_000:], 12_001)
+    go(drain=True)
     assert len(calls) == at
     found = Counter((key, value) for key, value, _ in rows_in(file, "counts").elements())
     assert found == expected(tmp_path, rows)
+
+
+def test_a_run_that_does_not_follow_reads_what_was_there(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast the table grows."""
+    import shelves  # type: ignore[import-not-found]
+
+    file, reads = tmp_path / "shop.db", list[int]()
+    fill(file, CLICKS)
+    read = shelves.TableSource.read
+
+    def grows(self: Any, split: Any) -> Any:
+        reads.append(0)
+        fill(file, [{"page": "late", "ts": 9999}], 10_000 + len(reads))
+        return read(self, split)
+
+    monkeypatch.setattr(shelves, "LARGEST", 100)  # three epochs
+    monkeypatch.setattr(shelves.TableSource, "read", grows)
+    into: list[Any] = []
+    run(counts(), {"clicks": f"shelf://{file}/clicks"}, {"counts": into}, backend="local")
+    assert Counter(into) == expected(tmp_path, CLICKS)
+    assert len(reads) == 25
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_rows_are_in_the_order_of_the_splits(site: Path, tmp_path: Path, parallelism: int) -> None:
+    """So the last row of a page is known, and which rows are late."""
+    flow = Dataflow("last")
+    markers = every(seconds=100, delay=50, time=lambda click: click.ts)
+    source = flow.source("clicks", O[str, Click], key=lambda click: click.page, markers=markers, ordered_by=ROW_POSITION)
+    flow.sink("counts", source.through(Last()))
+    rows: list[dict[str, Any]] = [{"page": f"page {at % 7}", "ts": at // 2 if at % 900 else 0} for at in range(9000)]
+    fill(tmp_path / "shop.db", rows)
+    found: list[Any] = []
+    wanted: list[Any] = []
+    address = f"shelf://{tmp_path}/shop.db/clicks"
+    result = run(flow, {"clicks": address}, {"counts": found}, backend="local", parallelism=parallelism)
+    other = run(flow, {"clicks": [Click(**row) for row in rows]}, {"counts": wanted}, backend="local")
+    assert (Counter(found), result.late) == (Counter(wanted), other.late)
+    assert result.late["clicks"] > 5
 
 
 def test_values_that_do_not_fit_are_rejects(site: Path, tmp_path: Path) -> None:
