@@ -14,6 +14,7 @@ from tracetypes.stdlib.duplicates import deduplicate
 from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, median
 from tracetypes.stdlib.extremes import max, min
+from tracetypes.stdlib.frames import current, first_value, frame, lag, lead, over
 from tracetypes.stdlib.gap_filling import interpolate
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import count_window, time_window
@@ -36,6 +37,7 @@ from tracetypes.stdlib.table_joins import table_join
 from tracetypes.stdlib.time_windows import sliding, tumbling
 from tracetypes.stdlib.trees import Lagged, Predicted, RegressionTree, lagged, predict, train_regression_tree, tree_of
 from tracetypes.stdlib.window_joins import window_join
+from tracetypes.stdlib.window_ranks import RankedIn, window_ranks
 from tracetypes.stdlib.windows import Windowed
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Postgres",
     "Predicted",
     "Ranked",
+    "RankedIn",
     "RegressionTree",
     "Session",
     "Sqlite",
@@ -70,6 +73,7 @@ __all__ = [
     "count_distinct",
     "count_window",
     "covariance",
+    "current",
     "deduplicate",
     "diff",
     "enrich",
@@ -82,14 +86,18 @@ __all__ = [
     "fast_sum",
     "filter",
     "first",
+    "first_value",
     "flat_map",
+    "frame",
     "histogram",
     "interpolate",
     "interval_join",
     "key_by",
     "kmeans",
+    "lag",
     "lagged",
     "last",
+    "lead",
     "lloyd",
     "lookup_join",
     "map",
@@ -99,6 +107,7 @@ __all__ = [
     "median",
     "min",
     "mode",
+    "over",
     "pairwise",
     "predict",
     "preview",
@@ -123,4 +132,5 @@ __all__ = [
     "types_of",
     "variance",
     "window_join",
+    "window_ranks",
 ]

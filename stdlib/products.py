@@ -17,7 +17,7 @@ from tracetypes.stdlib.annotations import returned, same_values
 from tracetypes.stdlib.open_aggregates import aggregates_for, results_for, settled_aggregate
 from tracetypes.summaries import OfAggregate, Summary
 
-__all__ = ["Both", "Struct", "both", "struct", "summary_of"]
+__all__ = ["Both", "Struct", "both", "fits", "struct", "summary_of"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -200,7 +200,7 @@ def _struct(to: type[W], parts: Mapping[str, Aggregate[V, Any, Any]]) -> Struct[
         )
     for name, field in schema.fields:
         annotation = types_of(parts[name])[1]
-        if not _fits(annotation, field):
+        if not fits(annotation, field):
             raise UsageError(
                 "TT121",
                 f"struct: {show_type(to)}.{name} cannot hold {show_type(annotation)}",
@@ -210,7 +210,8 @@ def _struct(to: type[W], parts: Mapping[str, Aggregate[V, Any, Any]]) -> Struct[
     return record
 
 
-def _fits(annotation: Any, field: Schema) -> bool:
+def fits(annotation: Any, field: Schema) -> bool:
+    """Can a field hold the values of a type? A type that is not known yet may fit."""
     if isinstance(annotation, TypeVar) or getattr(annotation, "__parameters__", None):
         return True
     return _holds(field, schema_of(annotation))

@@ -170,6 +170,7 @@ GUILTY = {
     "median": Guilty(ts.median(x), "median", "median", ANY_LIST),
     "collect_set": Guilty(ts.collect_set(n), "collect_set", "collect_set", "keeps a set of any size"),
     "top_distinct": Guilty(ts.top_distinct(2, n), "top_distinct", "top_distinct", "keeps a list of values"),
+    "window_ranks": Guilty(ts.window_ranks(n), "window_ranks", "window_ranks", ANY_LIST),
     "histogram": Guilty(ts.histogram(n), "histogram", "histogram", "keeps a count for each different value"),
     "mode": Guilty(ts.mode(n), "mode", "mode", "keeps a count for each different value"),
     "sum": Guilty(ts.sum(centre), "centre", "sum(of=centre)", "calls statistics.fmean, which uses try", "centre"),
@@ -204,7 +205,7 @@ GUILTY = {
     ),
 }
 IN_PYTHON = frozenset(
-    {"sum", "mean", "fast_sum", "count", "lambda", "Spread", "Product", "Central", "centred", "histogram", "mode"}
+    {"sum", "mean", "fast_sum", "count", "lambda", "Spread", "Product", "Central", "centred", "histogram", "mode", "window_ranks"}
 )
 """What ends in Python in any window. Others end over columns where windows do not overlap."""
 
@@ -615,6 +616,7 @@ ELSEWHERE = {
     "interval_join",
     "asof_join",
     "calendar_window",
+    "over",
 }
 """Operators without aggregates that take the items of a key one after the other, or hold them."""
 

@@ -22,6 +22,7 @@ OURS = {
         "asof_joins",
         "ordered",
         "gap_filling",
+        "frames",
         "joins",
         "window_joins",
         "table_joins",

@@ -9,10 +9,13 @@ from tracetypes.stdlib import (
     count,
     diff,
     equi_join,
+    frame,
     interpolate,
     interval_join,
+    lag,
     map_values,
     mean,
+    over,
     scan,
     session,
     sliding,
@@ -56,6 +59,8 @@ hub.through(session(count(), gap=30, time=lambda r: r.ts))  # E: type-var "SortT
 hub.through(time_window(mean(of=scalar), size=60, time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(calendar_window(count(), every="day", zone="UTC", time=ts))  # E: type-var "SortTheStreamFirst[str, Reading]"
 calendar_window(count(), every="hour", zone="UTC", time=ts)  # E: call-overload "calendar_window"
+framed = over(Price, cents=frame(mean(of=scalar), rows=3), ts=lag(ts))
+hub.through(framed)  # E: type-var "SortTheStreamFirst[str, Reading]"
 interpolate(time=ts, number=scalar, make=lambda r, at, x: r, method="first")  # E: call-overload "interpolate"
 hub.through(diff(lambda r: r.scalar))  # E: type-var "SortTheStreamFirst[str, Reading]"
 hub.through(scan(count()))  # E: type-var "SortTheStreamFirst[str, Reading]"

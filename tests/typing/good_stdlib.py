@@ -12,6 +12,7 @@ from tracetypes.stdlib import (
     Line,
     Postgres,
     Ranked,
+    RankedIn,
     Sqlite,
     aggregate,
     approx_count_distinct,
@@ -55,6 +56,7 @@ from tracetypes.stdlib import (
     top,
     top_distinct,
     variance,
+    window_ranks,
 )
 
 
@@ -178,6 +180,8 @@ assert_type(floats.through(aggregate(exact_quantiles([0.5, 0.9]))), Stream[U[str
 assert_type(readings.through(aggregate(mode())), Stream[U[str, Reading]])
 assert_type(readings.through(aggregate(mode(lambda r: r.ts, where=lambda r: r.ts > 1))), Stream[U[str, int | None]])
 assert_type(readings.through(aggregate(histogram(lambda r: r.ts))).through(explode()), Stream[U[str, Counted[int]]])
+ranks = readings.through(aggregate(window_ranks(lambda r: r.watts, tiles=4))).through(explode())
+assert_type(ranks, Stream[U[str, RankedIn[Reading]]])
 assert_type(integers.through(aggregate(collect_set())), Stream[U[str, list[int]]])
 assert_type(readings.through(aggregate(top_distinct(3, lambda r: r.watts))), Stream[U[str, list[float]]])
 assert_type(readings.through(aggregate(count(where=lambda r: r.watts > 1))), Stream[U[str, int]])

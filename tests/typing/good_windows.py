@@ -18,15 +18,19 @@ from tracetypes.stdlib import (
     calendar_window,
     count,
     count_window,
+    current,
     deduplicate,
     diff,
     equi_join,
     ewm_mean,
+    frame,
     interpolate,
     interval_join,
     kmeans,
+    lag,
     map_values,
     mean,
+    over,
     pairwise,
     predict,
     scan,
@@ -71,6 +75,13 @@ assert_type(starts, Stream[U[str, datetime]])
 assert_type(hub.through(kmeans(lambda r: (r.scalar,), k=3)), Stream[U[str, Cluster]])
 
 
+@attrs.frozen
+class Framed:
+    now: Reading
+    before: float | None
+    mean: float
+
+
 def without_number(before: Reading, at: int, number: None) -> Reading:
     return before
 
@@ -91,6 +102,8 @@ assert_type(ordered.through(filled), Stream[O[str, Reading]])
 assert_type(ordered.through(session(count(), gap=30, time=lambda r: r.ts)), Stream[O[str, Session[int]]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3)), Stream[O[str, float]])
 assert_type(ordered.through(count_window(mean(of=scalar), items=3, slide=1)), Stream[O[str, float]])
+framed = over(Framed, now=current(), before=lag(scalar), mean=frame(mean(of=scalar), rows=3))
+assert_type(ordered.through(framed), Stream[O[str, Framed]])
 varying = ordered.through(session(count(), gap=lambda r: r.scalar, max_gap=60, time=lambda r: r.ts))
 assert_type(varying, Stream[O[str, Session[int]]])
 days = ordered.through(calendar_window(count(), every="day", zone="Europe/Berlin", time=lambda r: r.ts, ends=True))
