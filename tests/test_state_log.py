@@ -104,8 +104,7 @@ def test_a_log_has_the_states_of_the_last_commit(
             for key in removals & set(should):
                 del states[key], should[key]
             assert (len(states), set(states)) == (len(should), set(should))
-            disk.commit(states.log.write(0, states))
-            states.log.evict(states, budget)
+            disk.commit(states.log.write(0, states, budget))
             assert states.log.memory <= budget
             assert all((key in states) == (key in should) for key in range(13))
             read = disk.open()
@@ -163,22 +162,21 @@ def test_only_the_states_that_are_used_are_read() -> None:
     mark_changes(states, [5])
     disk.commit(states.log.write(0, states))
     assert (states[5], disk.reads) == ([5, 1], 1)
-    states.log.evict(states, 0)
+    disk.commit(states.log.write(0, states, 0))
     assert (states[5], disk.reads) == ([5, 1], 2)
 
 
 def test_states_that_are_used_stay_in_memory() -> None:
     disk = Disk()
     states = disk.of({key: bytes(1000) for key in range(10)})
-    states.log.evict(states, 5000)
+    disk.commit(states.log.write(0, states, 5000))
     mark_changes(states, [0, 1])
     assert {states[key] for key in (0, 1)} == {bytes(1000)}
     disk.commit(states.log.write(0, states))
     for number in range(20):
         states[number + 10] = bytes(1000)
         mark_changes(states, [0, number + 10])
-        disk.commit(states.log.write(0, states))
-        states.log.evict(states, 5000)
+        disk.commit(states.log.write(0, states, 5000))
         assert states.is_in_memory(0)
         assert len(states.in_memory()) <= 4
     assert len(disk.open()) == 30

@@ -82,10 +82,8 @@ class StateParts:
                 continue
             if states.log.reader is None and segments is not None:
                 states.log.reader = segments(at)
-            logs.append(states.log.write(at, states))
+            logs.append(states.log.write(at, states, budget))
             operators[at] = _with(one, logs[-1].about)
-            if budget is not None:
-                states.log.evict(states, budget)
         parts = cls.of(attrs.evolve(state, operators=operators))
         if (size := len(parts.parts[0])) >= LOGGED:
             for at, one in enumerate(state.operators):

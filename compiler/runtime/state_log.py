@@ -27,7 +27,7 @@ import os
 import pickle
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, Protocol, final
 from zlib import crc32
 
 import attrs
@@ -67,6 +67,8 @@ LENGTH: Final = struct.Struct("<Q")
 _CHECK: Final = struct.Struct("<I")
 
 _HALF: Final = (1 << 32) - 1
+_HASHED: Final = 64
+_HASH: Final = (1 << _HASHED) - 1
 
 
 @attrs.frozen
@@ -118,12 +120,24 @@ class _Segment:
         return self.size / max(1, len(self.keys))
 
 
-class _Row(NamedTuple):
-    """The state of a key as bytes. ``hash``: of them, if the state is in memory."""
+@attrs.define(eq=False)
+class _Rows:
+    """States of keys as bytes, with the hashes of those that are in memory. (Lists of what the cycle collector does not look
+    at: tuples would wake it, and it would walk all states.)"""
 
-    key: Any
-    hash: int | None
-    data: Any
+    keys: list[Any] = attrs.Factory(list)
+    hashes: list[int | None] = attrs.Factory(list)
+    states: list[bytes] = attrs.Factory(list)
+
+    def add(self, key: Any, hash: int | None, state: bytes) -> None:
+        """One more."""
+        self.keys.append(key)
+        self.hashes.append(hash)
+        self.states.append(state)
+
+    def part(self, first: int, behind: int) -> _Rows:
+        """Some of them."""
+        return _Rows(self.keys[first:behind], self.hashes[first:behind], self.states[first:behind])
 
 
 @final
@@ -135,9 +149,8 @@ class StateLog:
         self.segments: dict[int, _Segment] = {}
         """By number, without a gap."""
         self.places: dict[Any, int] = {}
-        """Where the states lie that are in memory: segment, start (32 bits), size (32 bits)."""
-        self.hashes: dict[Any, int] = {}
-        """Of their bytes there."""
+        """Where the states lie that are in memory, segment, start (32 bits) and size (32 bits), and the hash (64 bits) of
+        their bytes there."""
         self.size, self.live, self.memory = 0, 0.0, 0
         """Bytes of the segments (of the dict, where the log is off), of the states in them that count, and of states in memory,
         about."""
@@ -173,36 +186,43 @@ class StateLog:
 
     # --------------------------------------------------------------------------------------------- writing
 
-    def write(self, operator: int, states: KeyStates) -> LogWrite:
-        """What a commit has to write so that the log has these states. Where it was not on, that is all."""
+    def write(self, operator: int, states: KeyStates, budget: int | None = None) -> LogWrite:
+        """What a commit has to write so that the log has these states. Where it was not on, that is all. ``budget``: bytes
+        that they may take in memory; others leave it."""
         if not self.is_on:
             self.is_on, self.size = True, 0
             states.changes.update(states)
         removals = [key for key in states.removals if self._leave(states, key) and key not in states]
-        rows = self._changes(states)
-        self.credit = min(self.credit, 0.0) + AGAIN * sum(len(row.data) for row in rows)
-        rows += self._first_again(states)
-        self.used |= states.changes
+        rows = _Rows()
+        self._changes(states, rows)
+        self.credit = min(self.credit, 0.0) + AGAIN * sum(map(len, rows.states))
+        self._first_again(states, rows)
+        segments = [self._append(states, some, gone) for some, gone in _pieces(rows, removals)]
+        if budget is not None:
+            self.used |= states.changes
+            self._evict(states, budget)
         states.changes.clear()
         states.removals.clear()
-        segments = [self._append(states, some, gone) for some, gone in _pieces(rows, removals)]
         return LogWrite(operator, LogAbout(self.chain, self.first, self.next), segments, self.size)
 
-    def _changes(self, states: KeyStates) -> list[_Row]:
-        """Keys whose states have changed."""
-        rows: list[_Row] = []
-        for row in _rows(states, [key for key in states.changes if states.is_in_memory(key)]):
-            if self.hashes.get(row.key) != row.hash:
-                self._leave(states, row.key)
-                rows.append(row)
-        return rows
+    def _changes(self, states: KeyStates, rows: _Rows) -> None:
+        """Add the states that have changed."""
+        keys = [key for key in states.changes if states.is_in_memory(key)]
+        data, ends = dumps_each(list(map(states.__getitem__, keys)))
+        known, start = self.places.get, 0
+        for key, end in zip(keys, ends, strict=True):
+            state = data[start:end]
+            start, hash_ = end, hash(state) & _HASH
+            if (place := known(key)) is None or place & _HASH != hash_:
+                self._leave(states, key)
+                rows.add(key, hash_, state)
 
     def _leave(self, states: KeyStates, key: Any) -> bool:
         """The state of a key does not count any more where it lies, if it does."""
         place = self.places.pop(key, None)
         if place is not None:
+            place >>= _HASHED
             self.memory -= (place & _HALF) + OBJECT
-            del self.hashes[key]
         elif (place := states.cold.pop(key, None)) is None:
             return False
         segment = self.segments[place >> 64]
@@ -210,23 +230,22 @@ class StateLog:
         self.live -= segment.each
         return True
 
-    def _first_again(self, states: KeyStates) -> list[_Row]:
-        """Remove first segments. States of them that count are to be written again."""
+    def _first_again(self, states: KeyStates, rows: _Rows) -> None:
+        """Remove first segments. Add states of them that count."""
         keys: list[Any] = []
-        rows: list[_Row] = []
         while self.segments:
             segment = self.segments[self.first]
             if segment.count and (self.size <= 2 * self.live + SPARE or self.credit <= 0):
                 break
             for key in segment.keys[self.passed :] if segment.count else ():
                 self.passed += 1
-                place = self.places.get(key) or states.cold.get(key)
-                if place is None or place >> 64 != self.first:
+                place = self.places.get(key, 0) >> _HASHED or states.cold.get(key, 0)
+                if not place or place >> 64 != self.first:
                     continue
                 if key in self.places:
                     keys.append(key)
                 else:
-                    rows.append(_Row(key, None, self._bytes(place)))
+                    rows.add(key, None, self._bytes(place))
                 self._leave(states, key)
                 self.credit -= segment.each
                 if self.credit <= 0 or not segment.count:
@@ -237,25 +256,29 @@ class StateLog:
                     self.reader.close(self.first)
                 self.size -= segment.size
                 self.first, self.passed = self.first + 1, 0
-        return rows + _rows(states, keys)
+        data, ends = dumps_each(list(map(states.__getitem__, keys)))
+        for key, start, end in zip(keys, [0, *ends], ends, strict=False):
+            rows.add(key, hash(state := data[start:end]) & _HASH, state)
 
-    def _append(self, states: KeyStates, rows: Sequence[_Row], removals: Sequence[Any]) -> bytes:
+    def _append(self, states: KeyStates, rows: _Rows, removals: Sequence[Any]) -> bytes:
         """A segment of rows."""
-        number, keys, sizes = self.next, [row.key for row in rows], [len(row.data) for row in rows]
-        head = pickle.dumps((dumps((keys, removals)), sizes), protocol=5)
+        number, sizes = self.next, list(map(len, rows.states))
+        head = pickle.dumps((dumps((rows.keys, removals)), sizes), protocol=5)
         parts = [LENGTH.pack(len(head)), head]
-        for row in rows:
-            parts += (row.data, _CHECK.pack(crc32(row.data, number)))
+        for state in rows.states:
+            parts += (state, _CHECK.pack(crc32(state, number)))
         content = b"".join(parts)
-        for row, place in zip(rows, _places(number, len(head), sizes), strict=True):
-            if row.hash is None:
-                states.cold[row.key] = place
-                continue
-            self.places[row.key], self.hashes[row.key] = place, row.hash
-            self.memory += (place & _HALF) + OBJECT
-        self.segments[number] = _Segment(keys, len(keys), len(content))
+        places, cold, memory = self.places, states.cold, 0
+        for key, hash_, place in zip(rows.keys, rows.hashes, _places(number, len(head), sizes), strict=True):
+            if hash_ is None:
+                cold[key] = place
+            else:
+                places[key] = place << _HASHED | hash_
+                memory += (place & _HALF) + OBJECT
+        self.memory += memory
+        self.segments[number] = _Segment(rows.keys, len(sizes), len(content))
         self.size += len(content)
-        self.live += len(content) if keys else 0
+        self.live += len(content) if sizes else 0
         return content
 
     # --------------------------------------------------------------------------------------------- reading
@@ -285,7 +308,7 @@ class StateLog:
     def load(self, key: Any, place: int) -> Any:
         """A state that lies at a place. It is in memory from now on."""
         data = self._bytes(place)
-        self.places[key], self.hashes[key] = place, hash(data)
+        self.places[key] = place << _HASHED | hash(data) & _HASH
         self.memory += (place & _HALF) + OBJECT
         return loads(data)
 
@@ -298,7 +321,7 @@ class StateLog:
             raise self.reader.damage(number)
         return state
 
-    def evict(self, states: KeyStates, budget: int) -> None:
+    def _evict(self, states: KeyStates, budget: int) -> None:
         """Let states leave the memory if they take more than some bytes: first those that came long ago and have not changed
         since the last time. All are as the last commit has written them."""
         if self.memory <= budget:
@@ -309,8 +332,7 @@ class StateLog:
             for key in some:
                 if self.memory <= LEFT * budget:
                     return
-                place = self.places.pop(key)
-                del self.hashes[key]
+                place = self.places.pop(key) >> _HASHED
                 self.memory -= (place & _HALF) + OBJECT
                 states.evict(key, place)
 
@@ -323,22 +345,13 @@ def _places(number: int, head: int, sizes: Sequence[int]) -> Iterator[int]:
         start += size + _CHECK.size
 
 
-def _rows(states: KeyStates, keys: Sequence[Any]) -> list[_Row]:
-    """The states of keys, which are in memory."""
-    data, ends = dumps_each([states[key] for key in keys])
-    view = memoryview(data)
-    return [
-        _Row(key, hash(one := view[start:end]), one) for key, start, end in zip(keys, [0, *ends], ends, strict=False)
-    ]
-
-
-def _pieces(rows: Sequence[_Row], removals: Sequence[Any]) -> Iterator[tuple[Sequence[_Row], Sequence[Any]]]:
+def _pieces(rows: _Rows, removals: Sequence[Any]) -> Iterator[tuple[_Rows, Sequence[Any]]]:
     """Rows in pieces, the first with all removals."""
     first, size = 0, 0
-    for at, row in enumerate(rows, 1):
-        size += len(row.data)
+    for at, state in enumerate(rows.states, 1):
+        size += len(state)
         if size >= PIECE:
-            yield rows[first:at], removals
+            yield rows.part(first, at), removals
             first, size, removals = at, 0, ()
-    if first < len(rows) or removals:
-        yield rows[first:], removals
+    if first < len(rows.states) or removals:
+        yield rows.part(first, len(rows.states)), removals
