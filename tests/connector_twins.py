@@ -10,10 +10,21 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from tracetypes.connectors import Offset, SinkRequest, Split, Starts
-from tracetypes.fencing import another_driver
+from tracetypes.connectors import Offset, SinkRequest, Split, Starts, another_driver
 
-__all__ = ["SINKS", "Changing", "Failing", "Falling", "Forgetful", "Growing", "Lists", "Numbers", "Skipping", "SkippingSplits"]
+__all__ = [
+    "SINKS",
+    "Changing",
+    "Failing",
+    "Falling",
+    "Forgetful",
+    "Growing",
+    "Lists",
+    "Numbers",
+    "Skipping",
+    "SkippingSplits",
+    "Talking",
+]
 
 
 @attrs.frozen
@@ -36,6 +47,14 @@ class Numbers:
         first, last = split.about
         for at in range(first, last):
             yield pa.table({"number": [at]})
+
+
+class Talking(Numbers):
+    """It prints."""
+
+    def end(self, since: Offset) -> Offset:
+        print("asked")
+        return super().end(since)
 
 
 class Forgetful(Numbers):

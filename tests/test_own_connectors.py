@@ -29,6 +29,7 @@ from tests.connector_twins import (
     Numbers,
     Skipping,
     SkippingSplits,
+    Talking,
 )
 from tests.pages import ROOT, blocks
 from tracetypes import (
@@ -406,6 +407,7 @@ def test_TT315_a_source_that_breaks_a_promise(source: Numbers, said: str) -> Non
 
 def test_a_source_that_keeps_its_promises() -> None:
     assert check_connector(source=Numbers(), expected=[{"number": at} for at in range(20)], kills=5) == 5
+    assert check_connector(source=Talking(), kills=1) == 1
     with pytest.raises(LawBroken, match="it gives rows in another order"):
         check_connector(source=Numbers(3), expected=[{"number": at} for at in (1, 0, 2)], kills=0)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
-from tracetypes.fencing import Starts
+from tracetypes.fencing import Starts, another_driver
 
 __all__ = [
     "Connector",
@@ -29,6 +29,7 @@ __all__ = [
     "Splits",
     "Starts",
     "Transaction",
+    "another_driver",
 ]
 
 Offset: TypeAlias = dict[str, Any]
@@ -97,7 +98,7 @@ class Sink(Transaction, Protocol):
 
     def write(self, epoch: int, rows: Any) -> None:
         """Write the rows of an epoch, an Arrow table, and its number and start, unless :meth:`last` is that epoch or a later one.
-        Raises :class:`.RunError` if another start has begun since (:func:`tracetypes.fencing.another_driver`)."""
+        Raises :class:`.RunError` if another start has begun since (:func:`another_driver`)."""
 
     def close(self) -> None:
         """The run is over. May be called again."""

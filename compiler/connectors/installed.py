@@ -16,7 +16,7 @@ GROUP: Final = "tracetypes.connectors"
 FILE_SYSTEMS: Final = frozenset(
     {
         *("file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "ftp", "sftp"),
-        *("s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "obs", "cosn", "dbfs"),
+        *("s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "obs", "cosn", "dbfs", "alluxio", "ofs", "maprfs"),
     }
 )
 """Schemes of file systems of Hadoop, which Spark reads."""

@@ -46,7 +46,7 @@ class ConnectorInput(Input):
 
     def scanned(self, end: End, files: InputFiles | None) -> tuple[DataFrame, Scan]:
         """Splits."""
-        rows = _data_source(f"tracetypes-{self.kind}-{self.name}", self.source)
+        rows = _data_source(f"tracetypes-{self.kind}-{self.name.encode().hex()}", self.source)
         self.spark.dataSource.register(rows)
         return self.spark.readStream.format(rows.name()).load(), ConnectorScan(end, self.source)
 

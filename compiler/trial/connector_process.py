@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -246,6 +247,9 @@ def _do(place: Path) -> int:
 
 def main(module: str) -> None:
     """Fork for each directory that is named. ``module``: of the connector. It is imported once."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # that a process with threads forks
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a connector prints
     pa.table({"": [""]}).to_pylist()  # with its first rows Arrow imports pandas, if that is there
     with suppress(Exception):  # a fork says why
         importlib.import_module(module)
@@ -254,7 +258,7 @@ def main(module: str) -> None:
         if child == 0:
             os._exit(_do(Path(line.rstrip("\n"))))
         _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 
 
 if __name__ == "__main__":
