@@ -320,8 +320,7 @@ def test_a_size_that_is_none(tmp_path: Path, size: Any) -> None:
 def test_sizes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(tmp_path / "rows", 0, some_keys(0))
     command = ["run", "tests.local.test_state_logs:ORDERED", "-i", f"rows={tmp_path / 'rows'}", "-o", f"out={tmp_path / 'out'}"]
-    with pytest.raises(SystemExit):
-        main([*command, "--state-memory", "4 apples"])
+    assert main([*command, "--state-memory", "4 apples"]) == 2
     assert "'4 apples' is no size such as 4GB or 512MB" in capsys.readouterr().err
     assert main([*command, "--backend", "local", "--state-memory", "1.5MiB"]) == 0
     assert main([*command, "--backend", "spark", "--state-memory", "1GB"]) == 2
