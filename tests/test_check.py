@@ -192,7 +192,7 @@ def test_TT102_a_merge_of_keys_that_have_no_common_type() -> None:
     violation(
         ended(flow, made),
         "TT102",
-        "MRG",
+        "merge",
         at,
         found="keys of int and str",
         expected="one type of keys, or distinct record types",
@@ -254,7 +254,7 @@ def test_TT103_a_merge_of_different_values() -> None:
     violation(
         ended(flow, made),
         "TT103",
-        "MRG",
+        "merge",
         at,
         found="values of Reading and float",
         expected="one type of values",
@@ -270,7 +270,7 @@ def test_TT104_ordered_streams_with_the_keys_of_one_source() -> None:
     violation(
         ended(flow, made),
         "TT104",
-        "MRG",
+        "merge",
         at,
         found=f"ordered streams that both carry the keys of source 'in' ({born})",
         expected="disjoint keys",
@@ -296,9 +296,9 @@ def test_TT105_a_cycle() -> None:
     violation(
         Graph("test", nodes),
         "TT105",
-        "MRG",
+        "merge",
         2,
-        found="the cycle MRG <- Same <- MRG",
+        found="the cycle merge <- Same <- merge",
         expected="an acyclic graph",
         fix="remove the edge that leads back",
     )
@@ -431,7 +431,7 @@ def test_TT108_a_stream_of_another_dataflow() -> None:
 def test_TT108_a_merge_with_another_dataflow() -> None:
     flow, hub = readings()
     _, foreign = readings(flow=Dataflow("foreign"))
-    assert codes(ended(flow, merge(hub, foreign))) == [("TT108", "MRG")]
+    assert codes(ended(flow, merge(hub, foreign))) == [("TT108", "merge")]
 
 
 def test_TT108_a_sink_is_no_input() -> None:
@@ -475,7 +475,7 @@ def test_TT108_a_merge_of_nothing() -> None:
         Sink(id=3, where=Location(HERE, 2), inputs=(2,), name="more"),
     )
     (one,) = violations(Graph("test", nodes))
-    assert (one.code, one.operator, one.found, one.expected) == ("TT108", "MRG", "no input", "streams")
+    assert (one.code, one.operator, one.found, one.expected) == ("TT108", "merge", "no input", "streams")
 
 
 def test_TT109_nobody_reads_it() -> None:
@@ -630,7 +630,7 @@ def test_TT113_parallelism(parallelism: Any) -> None:
     violation(
         ended(flow, made),
         "TT113",
-        "SORT",
+        "sort",
         at,
         found=f"parallelism={parallelism!r}",
         expected="a whole number from 1",
@@ -1091,7 +1091,7 @@ def test_nothing_follows_from_a_foreign_stream_or_a_cycle() -> None:
     _, foreign = readings(flow=Dataflow("foreign"))
     flow, hub = readings()
     made: Stream[Any] = merge(hub, foreign)
-    assert codes(ended(flow, made.through(Scale()).through(Count[str, float]()))) == [("TT108", "MRG")]
+    assert codes(ended(flow, made.through(Scale()).through(Count[str, float]()))) == [("TT108", "merge")]
 
 
 def test_an_operator_says_what_it_gives_even_when_its_input_is_unknown() -> None:

@@ -187,16 +187,16 @@ def test_explain_of_the_smart_homes(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[at + 1] == "      0  source 'readings' : U[Unit, Measurement]"
     for line in (
         "      1  flat_map <- 0 : U[Plug, Load]",
-        "      2  SORT <- 1 : O[Plug, Load]",
+        "      2  sort <- 1 : O[Plug, Load]",
         "plan: 2 stages, parallelism 4, 16 key groups",
         "    source 'readings' : U[Unit, Measurement]   markers: every 10 s of event time, delay 0 s",
         "        native    flat_map",
         "    stage 0, one stateful operator by key group, 4 tasks : ordered per key",
-        "        Arrow     SORT (fused)",
+        "        Arrow     sort (fused)",
         "        Arrow     interpolate",
         "    from stage 0",
         "        native    key_by",
-        "        Arrow     SORT (fused)",
+        "        Arrow     sort (fused)",
         "        Arrow     time_window",
         "    sink 'averages' : O[str, Average]",
     ):
@@ -252,7 +252,7 @@ def test_graph_draws_the_typed_graph(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert shown[at : at + len(text)] == text
     edges = ["U[Unit, Measurement]", "U[Plug, Load]", "O[Plug, Load]", "O[Plug, Load]", "U[str, Load]", "O[str, Load]"]
     assert [text for text in shown if text[1:2] == "["] == [*edges, "O[str, Average]"]
-    assert shown.count("SORT") == 2
+    assert shown.count("sort") == 2
     assert "prefers-color-scheme: dark" in drawn
     again = tmp_path / "again.SVG"
     run(capsys, "graph", "examples/home_energy.py:flow", "-o", str(again))
@@ -271,7 +271,7 @@ def test_graph_with_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "stage 0, 4 tasks, by key group",
         "stage 1, 4 tasks, by key group",
     ]
-    assert [shown.count(word) for word in ("RR", "HASH(16)", "SORT")] == [1, 2, 2]
+    assert [shown.count(word) for word in ("RR", "HASH(16)", "sort")] == [1, 2, 2]
     badges = {name: next(t for t in shown[shown.index(name) :] if t in ("native", "Python")) for name in OPERATORS}
     assert badges == OPERATORS
     assert "stage 0, one stateful operator by key group" in page, "the plan as text"
@@ -299,7 +299,7 @@ straight.sink("out", rows)
     write(modules / "m.py", RIGHT.replace("every, sort", "every, merge, sort") + merged)
     assert run(capsys, "graph", "m.py:two", "-o", "two.html") == (0, "", "")
     shown = texts(svgs((modules / "two.html").read_text(encoding="utf-8"))[1])
-    words = ("a", "b", "RR", "HASH(16)", "MRG", "SORT", "Count", "out")
+    words = ("a", "b", "RR", "HASH(16)", "merge", "sort", "Count", "out")
     assert [shown.count(word) for word in words] == [1, 1, 2, 2, 1, 1, 1, 1]
     assert run(capsys, "graph", "m.py:straight", "-o", "straight.html") == (0, "", "")
     shown = texts(svgs((modules / "straight.html").read_text(encoding="utf-8"))[1])
@@ -332,13 +332,13 @@ def test_any_graph_that_is_checked_is_drawn(modules: Path, capsys: pytest.Captur
         sorted(text for text in shown if text[1:2] == "[")
         == ["O[str, Row]"] * 2 + ["O[str, int]"] + ["U[str, Row]"] * 5
     )
-    assert {"raw", "counts", "merged", "MRG", "column at: marker"} <= set(shown)
+    assert {"raw", "counts", "merged", "merge", "column at: marker"} <= set(shown)
 
     assert run(capsys, "graph", "two.py:two", "-o", "two.html") == (0, "", "")
     page = (modules / "two.html").read_text(encoding="utf-8")
     graph, plan = svgs(page)
     assert "counts" in texts(graph)
-    assert {"counts", "raw", "merged", "SORT", "channel"} <= set(texts(plan))
+    assert {"counts", "raw", "merged", "sort", "channel"} <= set(texts(plan))
     assert "<h2>Plan: 4 queries, " in page
     assert "<h1>&lt;two&gt; &amp; more</h1>" in page
 

@@ -171,13 +171,13 @@ def test_titles() -> None:
     assert [title(node) for node in [source, apply, order, *rest]] == [
         "source 'in'",
         "Same",
-        "SORT",
-        "MRG",
+        "sort",
+        "merge",
         "sink 'out'",
         "RR(2)",
         "MRG",
         "SORT by position",
-        "Same ; SORT",
+        "Same ; sort",
     ]
     assert steps_of(rest[-1]) == (apply, order)
     assert steps_of(apply) == (apply,)

@@ -19,7 +19,7 @@ OPERATORS = {
     if isinstance(one, type) and issubclass(one, TEMPLATES) and one not in (*TEMPLATES, Adding)
 }
 FEATURES = OPERATORS | {
-    "SORT",
+    "sort",
     "U source",
     "O by function",
     "O by row position",
@@ -80,7 +80,7 @@ def test_everything_comes_up(counted: Counter[str]) -> None:
 def test_much_comes_up_often(counted: Counter[str]) -> None:
     often = {feature: counted[feature] / counted["cases"] for feature in ("items at the sink", "markers at the sink")}
     assert min(often.values()) > 0.5, often
-    sometimes = ("merge of O", "merge of U", "late items", "SORT", "2 keyed stages", "in band", "O by row position")
+    sometimes = ("merge of O", "merge of U", "late items", "sort", "2 keyed stages", "in band", "O by row position")
     assert min(counted[feature] for feature in sometimes) > 0.1 * counted["cases"]
 
 

@@ -363,7 +363,7 @@ def test_corner_3_zeros_and_nans_have_their_place() -> None:
 @pytest.mark.parametrize("placeless", [math.nan, None, (1, math.nan), (None, 1), (1, (2, math.nan)), [math.nan], {1}])
 def test_corner_3_what_has_no_place_in_an_order_fails_by_name(placeless: Any) -> None:
     checked = chain(U[int, int], by(lambda value: placeless))
-    with pytest.raises(OperatorFailed, match=r"TT204 SORT at test:1: by gave .* for 5") as caught:
+    with pytest.raises(OperatorFailed, match=r"TT204 sort at test:1: by gave .* for 5") as caught:
         output(checked, stream((1, 5), (1, 6), 1))
     assert caught.value.code == "TT204"
 
@@ -397,7 +397,7 @@ def test_corner_4_one_key_from_two_ordered_inputs_fails_by_name() -> None:
         interpret(checked, {"left": stream(("a", 1), 1, 2), "right": stream(("b", 1), 1, ("a", 2), 2)})
     assert caught.value.code == "TT205"
     assert caught.value.message == (
-        f"MRG at {where}: the key 'a' comes from two ordered inputs, whose order is not known"
+        f"merge at {where}: the key 'a' comes from two ordered inputs, whose order is not known"
     )
 
 

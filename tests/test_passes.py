@@ -200,19 +200,19 @@ def after(flow: Dataflow, *names: str) -> str:
 
 def test_parallelize() -> None:
     flow = flow_of(lambda s: s.through(Scale(2)).through(sort(by=modulo_three)).through(RunningSum()))
-    assert after(flow) == "source 's' -> Scale -> SORT -> RunningSum -> sink 'out'"
+    assert after(flow) == "source 's' -> Scale -> sort -> RunningSum -> sink 'out'"
     assert after(flow, "parallelize") == (
-        "source 's' -> RR(2) -> Scale -> MRG -> HASH(3) -> SORT -> MRG -> HASH(3) -> RunningSum -> MRG -> sink 'out'"
+        "source 's' -> RR(2) -> Scale -> MRG -> HASH(3) -> sort -> MRG -> HASH(3) -> RunningSum -> MRG -> sink 'out'"
     )
 
 
 def test_drop_splitters() -> None:
     flow = flow_of(lambda s: s.through(sort(by=modulo_three)).through(OrderHash()).through(Scale(2)))
     assert after(flow, "parallelize") == (
-        "source 's' -> HASH(3) -> SORT -> MRG -> HASH(3) -> OrderHash -> MRG -> RR(2) -> Scale -> MRG -> sink 'out'"
+        "source 's' -> HASH(3) -> sort -> MRG -> HASH(3) -> OrderHash -> MRG -> RR(2) -> Scale -> MRG -> sink 'out'"
     )
     assert after(flow, "parallelize", "drop splitters") == (
-        "source 's' -> HASH(3) -> SORT -> OrderHash -> Scale -> MRG -> sink 'out'"
+        "source 's' -> HASH(3) -> sort -> OrderHash -> Scale -> MRG -> sink 'out'"
     )
 
 
@@ -224,9 +224,9 @@ def test_a_hash_is_not_dropped_behind_an_operator_that_may_change_keys(op: Any) 
 
 def test_reorder() -> None:
     flow = flow_of(lambda s: s.through(Scale(2)).through(sort(by=modulo_three)))
-    assert after(flow, "parallelize") == "source 's' -> RR(2) -> Scale -> MRG -> HASH(3) -> SORT -> MRG -> sink 'out'"
+    assert after(flow, "parallelize") == "source 's' -> RR(2) -> Scale -> MRG -> HASH(3) -> sort -> MRG -> sink 'out'"
     assert after(flow, "parallelize", "reorder") == (
-        "source 's' -> RR(2) -> Scale -> HASH(3) -> MRG -> SORT -> MRG -> sink 'out'"
+        "source 's' -> RR(2) -> Scale -> HASH(3) -> MRG -> sort -> MRG -> sink 'out'"
     )
 
 
@@ -241,7 +241,7 @@ def two(build: Callable[[Any, Any], Any], one: Any = U[int, int], other: Any = U
 def test_reorder_over_a_merge_of_streams() -> None:
     flow = two(lambda a, b: merge(a, b.through(Scale(2))).through(Total()))
     assert after(flow, "parallelize", "reorder") == (
-        "source 'a' -> source 'b' -> RR(2) -> Scale -> HASH(3) <- 0 -> HASH(3) <- 3 -> MRG -> MRG <- 4, 6 -> "
+        "source 'a' -> source 'b' -> RR(2) -> Scale -> HASH(3) <- 0 -> HASH(3) <- 3 -> MRG -> merge <- 4, 6 -> "
         "Total -> MRG -> sink 'out'"
     )
 
@@ -251,8 +251,8 @@ def test_reorder_over_merges_of_merges() -> None:
     a, b, c = (source(flow, name) for name in "abc")
     flow.sink("out", merge(merge(a, b), c).through(Total()))
     assert after(flow, "parallelize", "reorder") == (
-        "source 'a' -> source 'b' -> source 'c' -> HASH(3) <- 0 -> HASH(3) <- 1 -> MRG <- 3, 4 -> HASH(3) <- 2 -> "
-        "MRG <- 5, 6 -> Total -> MRG -> sink 'out'"
+        "source 'a' -> source 'b' -> source 'c' -> HASH(3) <- 0 -> HASH(3) <- 1 -> merge <- 3, 4 -> HASH(3) <- 2 -> "
+        "merge <- 5, 6 -> Total -> MRG -> sink 'out'"
     )
 
 
@@ -307,7 +307,7 @@ def test_order_is_restored_between_an_ordered_source_and_the_sink() -> None:
 )
 def test_order_is_not_restored_where_nobody_needs_it(build: Callable[[Any], Any]) -> None:
     flow = flow_of(build, O[int, int], ordered_by=ROW_POSITION)
-    first = ["RunningSum"] if "RunningSum -> SORT" in after(flow) else []
+    first = ["RunningSum"] if "RunningSum -> sort" in after(flow) else []
     assert restores(flow) == first
 
 
@@ -320,7 +320,7 @@ def restores(flow: Dataflow) -> list[str]:
 def test_fuse() -> None:
     flow = flow_of(lambda s: s.through(Scale(2)).through(sort(by=modulo_three)).through(OrderHash()))
     assert after(flow, *NAMES) == (
-        "[source 's' ; RR(2) ; Scale ; HASH(3)] -> [MRG ; SORT ; OrderHash ; MRG ; sink 'out']"
+        "[source 's' ; RR(2) ; Scale ; HASH(3)] -> [MRG ; sort ; OrderHash ; MRG ; sink 'out']"
     )
 
 
@@ -330,7 +330,7 @@ def test_fuse_ends_chains_at_merges_of_streams_and_at_several_consumers() -> Non
     flow.sink("one", shared.through(Scale(3)))
     flow.sink("both", merge(shared, source(flow, "t")).through(Scale(5)))
     assert after(flow, "fuse") == (
-        "[source 's' ; Scale] -> [Scale ; sink 'one'] -> source 't' -> [MRG ; Scale ; sink 'both'] <- 0, 2"
+        "[source 's' ; Scale] -> [Scale ; sink 'one'] -> source 't' -> [merge ; Scale ; sink 'both'] <- 0, 2"
     )
 
 

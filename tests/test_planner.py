@@ -86,7 +86,7 @@ def planned(build: Any, edge: Any = U[int, int], *, parallelism: int = 1, **more
 
 def test_the_plans_of_the_sensors() -> None:
     filled = plan(check(sensors.filled), parallelism=4)
-    assert shape(filled) == "hub JoinFilterMap => [SORT ; LinearInterpolation] | #0"
+    assert shape(filled) == "hub JoinFilterMap => [sort ; LinearInterpolation] | #0"
     assert [stage.parallelism for stage in filled.stages] == [4]
     assert (filled.parallelism, filled.key_groups, filled.name) == (4, DEFAULT_KEY_GROUPS, "filled")
     assert str(filled.edge) == "O[str, Reading]"
@@ -107,11 +107,11 @@ def test_the_plans_of_the_sensors() -> None:
         (lambda s: s.through(Spread()).through(Scale(2)).through(Total()), "s => [Spread] | #0 Scale => [Total] | #1"),
         (
             lambda s: s.through(sort(by=modulo_three)).through(OrderHash()).through(RunningSum()).through(Total()),
-            "s => [SORT ; OrderHash ; RunningSum ; Total] | #0",
+            "s => [sort ; OrderHash ; RunningSum ; Total] | #0",
         ),
         (
             lambda s: s.through(sort(by=modulo_three)).through(Total()).through(sort(by=modulo_three)),
-            "s => [SORT ; Total] | #0 => [SORT] | #1",
+            "s => [sort ; Total] | #0 => [sort] | #1",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_merge_of_stages_before_the_sink_is_a_stage_and_the_stages_are_made_on
         U[Left, int],
         U[Right, int],
     )
-    assert ordered == "a => [SORT] | b => [SORT] | (#0 + #1) => [SORT by position] | #2"
+    assert ordered == "a => [sort] | b => [sort] | (#0 + #1) => [SORT by position] | #2"
 
 
 def test_links_are_numbered_from_the_left_with_the_operators_on_their_way() -> None:
@@ -280,7 +280,7 @@ def test_every_plan_is_well_formed_and_holds_every_operator_once(case: Case) -> 
     made = plan(case.checked, parallelism=case.parallelism, key_groups=case.key_groups)
     well_formed(made, case)
     nodes = case.checked.graph.nodes
-    assert operators(made) == sorted(n.id for n in nodes if isinstance(n, Apply) or title(n) in ("SORT", "MRG"))
+    assert operators(made) == sorted(n.id for n in nodes if isinstance(n, Apply) or title(n) in ("sort", "merge", "MRG"))
 
 
 @given(cases())

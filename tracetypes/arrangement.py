@@ -331,6 +331,6 @@ def overlapping(node: Merge | Source, key: Any, parts: str = "partitions") -> Op
         )
     return OperatorFailed(
         "TT205",
-        f"MRG at {node.where}: the key {show(key)} comes from two ordered inputs, whose order is not known",
+        f"merge at {node.where}: the key {show(key)} comes from two ordered inputs, whose order is not known",
         fix="merge before .through(sort(by=...)), or give the inputs distinct record types as keys",
     )

@@ -174,7 +174,8 @@ class Fused(_Vertex):
 
 
 def title(node: Node) -> str:
-    """A node's name in messages and plans."""
+    """A node's name in messages and plans: the author's word for those of the program, the paper's for those that the compiler
+    adds."""
     match node:
         case Source(name=name, output=output):
             return {"items": "", "late": "late items of ", "rejects": "rejects of "}[output] + f"source {name!r}"
@@ -183,9 +184,9 @@ def title(node: Node) -> str:
         case Apply(op=op):
             return name_of_operator(op)
         case Sort():
-            return "SORT"
+            return "sort"
         case Merge():
-            return "MRG"
+            return "merge"
         case Gate(name=name, latest=latest):
             return ("latest" if latest else "gate") + ("" if name is None else f" {name!r}")
         case Split(how=how, ways=ways):

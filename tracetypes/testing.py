@@ -124,7 +124,7 @@ def check_flow(
     for node in checked.graph.nodes:
         if isinstance(node, Sort):
             value = schema_of(checked.types[node.inputs[0]].value)
-            tell(f"SORT at {node.where}: order", partial(sort_law, node.by, value, max_examples))
+            tell(f"sort at {node.where}: order", partial(sort_law, node.by, value, max_examples))
         if not isinstance(node, Apply):
             continue
         edge = checked.types[node.inputs[0]]

@@ -377,7 +377,7 @@ def node_shape(node: Node, badge: Badge | None = None, more: str = "") -> Box | 
         case Fused():
             return Box("fused", tuple(title(step) for step in node.steps), badge, hover=hover_of(node))
         case Sort(parallelism=copies):
-            return Pill("SORT" if copies is None else f"SORT, parallelism {copies}", hover_of(node))
+            return Pill("sort" if copies is None else f"sort, parallelism {copies}", hover_of(node))
         case Receive(name=name):
             return Box(name, ("channel",), badge, "source", hover_of(node))
         case Gate(bound=bound):

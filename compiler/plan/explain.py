@@ -123,7 +123,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         yield from _combining(stage)
         yield f"        Exchange  HASH to {plan.key_groups} key groups: {wording.exchange()}"
     many = len(stage.region.leaves) > 1
-    steps = [*(["MRG"] if many else []), *[step_name(stage, at) for at in range(len(stage.steps))]]
+    steps = [*(["merge"] if many else []), *[step_name(stage, at) for at in range(len(stage.steps))]]
     yield f"    stage {stage.number}, one stateful operator by key group, {_tasks(plan)} : {_edge(stage)}"
     if stage.tumbles is not None:
         yield from _lines([("joined", f"the blocks of each window of {stage.tumbles[0] / 1e6:g} s")])
@@ -136,7 +136,7 @@ def _stage(plan: Plan, stage: Stage, wording: Wording) -> Iterator[str]:
         yield f"        Arrow     {' ; '.join([*steps, 'close blocks'])}"
         return
     if many:
-        yield "        Arrow     MRG"
+        yield "        Arrow     merge"
     for step, one in zip(stage.steps, keyed_runs(stage), strict=True):
         yield from _operator(one, "Arrow")
         if one.native and (how := wording.faster(step)) is not None:

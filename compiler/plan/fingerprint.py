@@ -51,6 +51,7 @@ from tracetypes.nodes import (
     Gate,
     Gather,
     Merge,
+    Node,
     Receive,
     Restore,
     RowPosition,
@@ -284,7 +285,7 @@ class _Describer:
             self.kept[f"{name}, panes"] = f"{stage.pane[0]} microseconds, from {stage.pane[1]}"
         for at, step in enumerate(stage.steps):
             node, label = step.node, f"{name}, step {at}"
-            self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else title(node)
+            self.kept[label] = type(node.op).__qualname__ if isinstance(node, Apply) else _kind(node)
             if isinstance(node, Apply):
                 self.add(self.kept, f"{label}, key", fields_of(step.takes.key))
                 self.operator(label, as_operator(node.op), step.takes.value)
@@ -437,3 +438,8 @@ def _times(how: EventTime) -> str:
     more = "" if how.ahead is None else f", ahead {how.ahead / 1e6:g} s"
     more += "" if how.idle is None else f", idle {how.idle / 1e6:g} s"
     return f"every {how.period / 1e6:g} s, delay {how.delay / 1e6:g} s{more}"
+
+
+def _kind(node: Node) -> str:
+    """The name of a node that is no operator, as checkpoints have it."""
+    return {Sort: "SORT", Merge: "MRG"}.get(type(node)) or title(node)

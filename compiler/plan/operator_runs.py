@@ -166,7 +166,7 @@ def step_name(stage: Stage, at: int) -> str:
     step = stage.steps[at]
     match step.node:
         case Sort():
-            return "SORT (fused)"
+            return "sort (fused)"
         case Restore():
             by = [leaf.source.ordered_by for leaf in stage.region.leaves if isinstance(leaf, FromSource)]
             own = [b for b in by if b is not None and not isinstance(b, RowPosition)]

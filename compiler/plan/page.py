@@ -96,7 +96,7 @@ class _Plan:
         inside = Figure()
         first: list[Shape] = []
         if len(stage.region.leaves) > 1:
-            first.append(Pill("MRG", "The union of the blocks of all inputs, aligned on markers."))
+            first.append(Pill("merge", "The union of the blocks of all inputs, aligned on markers."))
         first += [_shape(one) for one in keyed_runs(stage)]
         if not stage.steps:
             first.append(Box("close blocks", ("no operator is keyed here",)))

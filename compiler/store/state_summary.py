@@ -57,7 +57,7 @@ class StageSummary:
         closed = "no block closed yet" if self.closed is None else f"closed up to {when(self.closed)}"
         yield f"stage {self.stage.number}: {size:,} bytes in {counted(groups, 'key group')}, {closed}"
         for name, keys, columns in self.operators:
-            kept = "keeps nothing between blocks" if name == "SORT" else counted(keys, "key")
+            kept = "keeps nothing between blocks" if name in ("sort", "SORT") else counted(keys, "key")
             yield f"    {name}: {kept}{', as columns' if columns else ''}"
         if not self.operators:
             yield "    no operators: it closes blocks"

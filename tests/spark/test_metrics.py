@@ -97,7 +97,7 @@ left: 0 micro-batches
   0 closes blocks of channel Sum
   sink left                                0        0
 both: 1 micro-batch, 2.0 s the last
-  0 SORT of channel Opaque
+  0 sort of channel Opaque
   0 Steps
   1 closes blocks of channel Sum      9    8        1         1970-01-01 00:00:10Z  25.5 s          999 B
   sink both                                8        1         1970-01-01 00:00:10Z  25.5 s
@@ -171,7 +171,7 @@ def free_port() -> int:
 def test_prometheus() -> None:
     port = free_port()
     told = prometheus("flow", port)
-    steps = (OperatorMetrics("SORT", 7, 7, 0), OperatorMetrics("Steps", 7, 5, 3))
+    steps = (OperatorMetrics("sort", 7, 7, 0), OperatorMetrics("Steps", 7, 5, 3))
     stage = StageMetrics(0, 7, 5, 2, 20_000_000, 400, steps)
     batch = Batch(0, 10, 2, 20_000_000, {"s": 1}, {"s": 2}, 0.5, "", {"s": 23_500_000}, (stage,), {"s": 10}, 5)
     told(batch)
@@ -184,7 +184,7 @@ def test_prometheus() -> None:
     assert 'tracetypes_state_bytes{flow="flow",query="",stage="0"} 400.0' in lines
     assert 'tracetypes_keys{flow="flow",operator="Steps",query="",stage="0"} 3.0' in lines
     assert 'tracetypes_emitted_total{flow="flow",operator="Steps",query="",stage="0"} 5.0' in lines
-    assert 'tracetypes_items_total{flow="flow",operator="SORT",query="",stage="0"} 7.0' in lines
+    assert 'tracetypes_items_total{flow="flow",operator="sort",query="",stage="0"} 7.0' in lines
     assert 'tracetypes_rejects_total{flow="flow",query="",source="s"} 4.0' in lines
     assert 'tracetypes_stage_markers_total{flow="flow",query="",stage="0"} 2.0' in lines
     assert 'tracetypes_stage_lag_seconds{flow="flow",query="",stage="0"} 3.5' in lines

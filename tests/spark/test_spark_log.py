@@ -65,7 +65,7 @@ def test_the_log_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
         stage.operators: sorted(group for group, _, _ in states(lambda k, s: stage_states(spark, k, s), checkpoint, stage))
         for stage in checkpoint.stages
     }
-    assert names == {("SORT", "Named"): [0, 1], ("Sum",): [0, 1]}
+    assert names == {("sort", "Named"): [0, 1], ("Sum",): [0, 1]}
     held = {file for file in (kept.path / "state").rglob("*") if log._STATE.fullmatch(file.name)}
     assert {on_disk(file).relative_to(on_disk(kept.path) / "state").parts[0] for file in held} == {"0", "1"}
     assert {int(file.name.strip(".").partition(".")[0].partition("_")[0]) for file in held} >= {ended + 1}

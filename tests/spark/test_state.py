@@ -149,7 +149,7 @@ def test_a_key_in_columns(cli: Cli, checkpoints: Path) -> None:
 
 def test_a_chain_of_two_stages(cli: Cli, checkpoints: Path) -> None:
     first, last = objects(cli("state", checkpoints / "chain", "--json").out)
-    assert [(one["operator"], one["keys"]) for one in first["operators"]] == [("SORT", 0), ("Named", 20)]
+    assert [(one["operator"], one["keys"]) for one in first["operators"]] == [("sort", 0), ("Named", 20)]
     assert [(one["operator"], one["keys"]) for one in last["operators"]] == [("Sum", 10)]
     assert (first["closed"], first["open"]) == (MARKER[20], [MARKER[30]])
     assert (last["closed"], last["open"]) == (MARKER[20], [])
@@ -179,9 +179,9 @@ def test_each_state_store_belongs_to_its_stage(cli: Cli, checkpoints: Path) -> N
     assert [(one["stage"], one["held"]) for one in found if "open" in one] == [(0, [reading]), (1, 3), (3, 3)]
     stages = objects(cli("state", checkpoints / "tree", "--json").out)
     assert [[one["operator"] for one in stage["operators"]] for stage in stages] == [
-        ["SORT", "Named"],
+        ["sort", "Named"],
         ["Sum"],
-        ["SORT", "Named"],
+        ["sort", "Named"],
         ["Sum"],
     ]
     assert [len(stage["open"]) for stage in stages] == [1, 1, 0, 1]

@@ -56,7 +56,7 @@ def test_operators_of_a_checked_dataflow() -> None:
     assert asked.start == 60
     shown = {title(checked.graph.by_id[one.id]): one for one in asked.operators}
     assert {name for name, one in shown.items() if one.keeps_state} == {"Summed", "gate"}
-    assert [name for name, one in shown.items() if not one.in_places] == ["MRG"]
+    assert [name for name, one in shown.items() if not one.in_places] == ["merge"]
     assert sum(one.is_sink for one in asked.operators) == 2
     assert [one.id for one in asked.operators if one.copy_is_cheaper] == [0]
 
