@@ -21,6 +21,10 @@ __all__ = [
     "Growing",
     "Lists",
     "Numbers",
+    "OddOffsets",
+    "OddRows",
+    "OddSplits",
+    "Open",
     "Skipping",
     "SkippingSplits",
     "Talking",
@@ -55,6 +59,28 @@ class Talking(Numbers):
     def end(self, since: Offset) -> Offset:
         print("asked")
         return super().end(since)
+
+
+@attrs.frozen
+class Open(Numbers):
+    """It has a connection from the beginning."""
+
+    base: Any = attrs.field(factory=lambda: sqlite3.connect(":memory:"))
+
+
+class OddOffsets(Numbers):
+    def end(self, since: Offset) -> Offset:
+        return {"at": {1, 2}}
+
+
+class OddSplits(Numbers):
+    def splits(self, since: Offset, until: Offset) -> list[Split]:
+        return [Split(0, object())]
+
+
+class OddRows(Numbers):
+    def read(self, split: Split) -> Iterator[Any]:
+        yield [1, 2]
 
 
 class Forgetful(Numbers):

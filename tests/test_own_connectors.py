@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +29,10 @@ from tests.connector_twins import (
     Growing,
     Lists,
     Numbers,
+    OddOffsets,
+    OddRows,
+    OddSplits,
+    Open,
     Skipping,
     SkippingSplits,
     Talking,
@@ -218,6 +224,65 @@ def test_a_run_that_dies_at_its_commit_writes_each_row_once(site: Path, tmp_path
     assert found == expected(tmp_path, rows)
 
 
+FLOW = """
+import attrs
+from tracetypes import Dataflow, U, Unit, every
+from tracetypes.stdlib import aggregate, count, key_by
+
+
+@attrs.frozen
+class Click:
+    page: str
+    ts: int
+
+
+flow = Dataflow("counts")
+clicks = flow.source("clicks", U[Unit, Click], markers=every(seconds=100, time=lambda click: click.ts))
+flow.sink("counts", clicks.through(key_by(lambda key, click: click.page, to=str)).through(aggregate(count())), marker="until")
+"""
+
+
+def killed(tmp_path: Path, backend: str, times: int, choice: random.Random) -> int:
+    """Run the flow of ``tmp_path`` by the command line from table to table, with ``kill -9`` when its output has grown. How often
+    it was killed."""
+    file = tmp_path / "shop.db"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)])}
+    command = [sys.executable, "-m", "tracetypes", "run", "flow.py", "--backend", backend, "--checkpoint", "checkpoint"]
+    command += ["--parallelism", "2", "--input", f"clicks=shelf://{file}/clicks", "--output", f"counts=shelf://{file}/counts"]
+
+    def size() -> int:
+        try:
+            return rows_in(file, "counts").total()
+        except sqlite3.OperationalError:
+            return 0
+
+    kills = 0
+    while True:
+        until = size() + choice.randrange(1, 60) if kills < times else None
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, start_new_session=True) as process:
+            while process.poll() is None and until is not None:
+                if size() >= until:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+                time.sleep(0.002)
+            said = process.communicate()[1].decode()
+        kills += process.returncode == -signal.SIGKILL
+        if process.returncode != -signal.SIGKILL:
+            assert process.returncode == 0, said
+            return kills
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(15, marks=pytest.mark.nightly)])
+def test_kill_9_between_tables(tmp_path: Path, times: int) -> None:
+    package(tmp_path / "site", "shelves", EXAMPLE.replace("LARGEST = 1000", "LARGEST = 20"), "shelf = shelves:connector")
+    (tmp_path / "flow.py").write_text(FLOW)
+    rows = [{"page": f"page {at % 7}", "ts": at} for at in range(5000)]
+    fill(tmp_path / "shop.db", rows)
+    assert killed(tmp_path, "local", times, random.Random(5)) > 0
+    found = Counter((key, value) for key, value, _ in rows_in(tmp_path / "shop.db", "counts").elements())
+    assert found == expected(tmp_path, rows)
+
+
 def test_a_run_that_does_not_follow_reads_what_was_there(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast the table grows."""
     import shelves  # type: ignore[import-not-found]
@@ -352,6 +417,23 @@ def test_TT208_a_source_that_fails(site: Path, tmp_path: Path) -> None:
         go(f"shelf://{tmp_path}/shop.db/none", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("twin", "said"),
+    [
+        (Open, "its source cannot be sent to workers: .*sqlite3.Connection.*\\n.*when it needs it"),
+        (OddOffsets, "TypeError: end\\(\\) is {'at': {1, 2}}, which is no plain data"),
+        (OddSplits, "TypeError: a split is <object object at .*>, which is no plain data"),
+        (OddRows, "TypeError: read\\(\\) gives \\[1, 2\\], and no table or record batch of Arrow"),
+    ],
+)
+def test_TT208_what_no_run_can_take(site: Path, tmp_path: Path, twin: type[Numbers], said: str) -> None:
+    program = f"from tests.connector_twins import {twin.__name__}\nfrom tracetypes.connectors import Connector\n"
+    program += f"connector = Connector(source=lambda request: {twin.__name__}())\n"
+    package(site, "broken", program, "odd = broken:connector")
+    with pytest.raises(RunError, match=f"TT208 odd://x cannot be read: {said}"):
+        go("odd://x", tmp_path)
+
+
 def test_TT218_a_source_that_was_made_anew(site: Path, tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     fill(file, CLICKS)
@@ -397,6 +479,9 @@ def test_the_identity_of_what_is_not_installed_any_more() -> None:
         (Growing(), r"its epochs have other rows than|gives rows twice"),
         (Changing(), "its identity is another one in each process"),
         (Failing(), "it fails with OSError: away"),
+        (Open(), r"it cannot be sent to other processes\n    TypeError: .*sqlite3.Connection"),
+        (OddOffsets(), "it fails with TypeError: .*JSON"),
+        (OddSplits(), "it fails with TypeError: .*JSON"),
     ],
     ids=lambda one: type(one).__name__,
 )

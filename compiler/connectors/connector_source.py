@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import attrs
 
+from tracetypes.compiler.analysis.pickles import shipped
 from tracetypes.compiler.connectors.arrivals import Part
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.iterables import Columns, columns_reader
@@ -17,9 +20,12 @@ from tracetypes.compiler.runtime.verification import Verifier
 from tracetypes.connectors import Connector, Offset, Source, SourceRequest, Split
 from tracetypes.errors import CodedError, RunError
 from tracetypes.formats import Parquet
+from tracetypes.records import show
 from tracetypes.redaction import redact
 
 __all__ = ["ConnectorSource"]
+
+T = TypeVar("T")
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +49,16 @@ class ConnectorSource:
         place = redact(address)
         request = SourceRequest(address=address, source=leaf.source.name, columns=names, bounded=bounded)
         with _failing(place):
-            return cls(connector.source(request), place)
+            source = connector.source(request)
+        try:
+            shipped(source)
+        except Exception as error:
+            raise RunError(
+                "TT208",
+                f"{place} cannot be read: its source cannot be sent to workers: {error}",
+                fix="let it open what cannot be pickled when it needs it, not before",
+            ) from error
+        return cls(source, place)
 
     def identity(self, kind: str) -> EndpointIdentity:
         """By what the source says. ``kind``: of the connector in the registry."""
@@ -53,17 +68,18 @@ class ConnectorSource:
     def begin(self) -> Offset:
         """The offset at which a new run begins."""
         with _failing(self.place):
-            return self.source.begin()
+            return _plain("begin()", self.source.begin())
 
     def end(self, since: Offset) -> Offset:
         """The end of the next epoch."""
         with _failing(self.place):
-            return self.source.end(since)
+            return _plain("end()", self.source.end(since))
 
     def splits(self, since: Offset, until: Offset) -> Sequence[Split]:
         """The splits between two offsets."""
         with _failing(self.place):
-            return [Split(*one) for one in self.source.splits(since, until)] if since != until else []
+            splits = self.source.splits(since, until) if since != until else ()
+            return [Split(number, _plain("a split", about)) for number, about in splits]
 
     def reader(self, leaf: FromSource, verifier: Verifier | None) -> Callable[[Split], Iterator[TakenRow | Chunk]]:
         """Reads splits, in one thread."""
@@ -74,18 +90,32 @@ class ConnectorSource:
                 tables = iter(self.source.read(split))
             while True:
                 with _failing(self.place):
-                    table = next(tables, None)
-                if table is None:
-                    return
-                yield from rows([Part(Columns(_as_table(table)), table.num_rows, 0)])
+                    data = next(tables, None)
+                    if data is None:
+                        return
+                    table = _as_table(data)
+                yield from rows([Part(Columns(table), table.num_rows, 0)])
 
         return read
 
 
-def _as_table(data: object) -> object:
+def _plain(what: str, value: T) -> T:
+    """A value as a checkpoint gives it back. Raises TypeError for what JSON has not."""
+    try:
+        plain: T = json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} is {show(value)}, which is no plain data ({error})") from None
+    return plain
+
+
+def _as_table(data: Any) -> Any:
     import pyarrow as pa
 
-    return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    raise TypeError(f"read() gives {show(data)}, and no table or record batch of Arrow")
 
 
 @contextmanager

@@ -62,7 +62,10 @@ class Rig:
 
     def run(self, job: object, place: Path, kill_at: tuple[str, int] | None = None) -> bool:
         """Do a job in a fork. Whether it came to its end, and was not killed."""
-        (place / "job").write_bytes(shipped((job, self.module, kill_at)))
+        try:
+            (place / "job").write_bytes(shipped((job, self.module, kill_at)))
+        except Exception as error:
+            raise self.broken("it cannot be sent to other processes", f"{type(error).__name__}: {error}") from error
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         self.server.stdin.write(f"{place}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -11,24 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
-from tests.test_own_connectors import CLICKS, EXAMPLE, expected, fill, package, rows_in
-
-FLOW = """
-import attrs
-from tracetypes import Dataflow, U, Unit, every
-from tracetypes.stdlib import aggregate, count, key_by
-
-
-@attrs.frozen
-class Click:
-    page: str
-    ts: int
-
-
-flow = Dataflow("counts")
-clicks = flow.source("clicks", U[Unit, Click], markers=every(seconds=100, time=lambda click: click.ts))
-flow.sink("counts", clicks.through(key_by(lambda key, click: click.page, to=str)).through(aggregate(count())), marker="until")
-"""
+from tests.test_own_connectors import CLICKS, EXAMPLE, FLOW, expected, fill, killed, package, rows_in
 
 
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.nightly)])
@@ -54,3 +38,14 @@ def test_a_run_from_table_to_table(tmp_path: Path, again: bool) -> None:
     run()
     found = Counter((key, value) for key, value, _ in rows_in(file, "counts").elements())
     assert found == expected(tmp_path, [*CLICKS, *more])
+
+
+@pytest.mark.nightly
+def test_kill_9_between_tables(tmp_path: Path) -> None:
+    package(tmp_path / "site", "shelves", EXAMPLE.replace("LARGEST = 1000", "LARGEST = 50"), "shelf = shelves:connector")
+    (tmp_path / "flow.py").write_text(FLOW)
+    rows = [{"page": f"page {at % 7}", "ts": at} for at in range(5000)]
+    fill(tmp_path / "shop.db", rows)
+    assert killed(tmp_path, "spark", 2, random.Random(5)) > 0
+    found = Counter((key, value) for key, value, _ in rows_in(tmp_path / "shop.db", "counts").elements())
+    assert found == expected(tmp_path, rows)
