@@ -95,6 +95,9 @@ def parser(commands: Mapping[str, Command]) -> CommandParser:
     one.add_argument(
         "--limit", type=positive, metavar="N", help="show at most N keys, blocks, key groups (default: 10)"
     )
+    one.add_argument(
+        "--sizes", action="store_true", help="bytes of each operator and column, and the largest keys whose states are objects"
+    )
     one.add_argument("--json", action="store_true", help="JSON lines")
     one.set_defaults(command=commands["state"])
 

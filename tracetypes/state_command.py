@@ -75,6 +75,7 @@ def _show(
     arguments: argparse.Namespace, queries: Mapping[str, CheckpointView], plans: Mapping[str, Plan], blobs: Blobs
 ) -> None:
     from .compiler.store.key_state import find_key
+    from .compiler.store.state_sizes import sizes
     from .compiler.store.state_summary import summaries
 
     limit = arguments.limit or 10
@@ -96,5 +97,9 @@ def _show(
     for name, view in queries.items():
         if not arguments.json:
             print(f"{query(name)}run {view.run}, after micro-batch {view.batch}")
+        if arguments.sizes:
+            for large in sizes(blobs, view, arguments.stage, keys=limit):
+                print(rendered(name, large.plain, "\n".join(large.lines)))
+            continue
         for stage in summaries(blobs, view, arguments.stage, keys=limit):
             print(rendered(name, stage.plain, "\n".join(stage.lines(limit))))

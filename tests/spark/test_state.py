@@ -130,6 +130,27 @@ def test_states_as_columns(cli: Cli, checkpoints: Path) -> None:
     assert min(sizes.values()) > 500
 
 
+def test_sizes(cli: Cli, checkpoints: Path) -> None:
+    """Of columns by name, of objects with the largest keys; they add up."""
+    (one,) = objects(cli("state", checkpoints / "sums", "--sizes", "--json").out)
+    (operator,) = one["operators"]
+    assert (operator["operator"], operator["keys"], operator["largest"]) == ("Sum", 300, [])
+    assert set(operator["columns"]) >= {"keys"}
+    assert sum(operator["columns"].values()) == operator["bytes"] > 300 * 2
+    assert one["open_blocks"] > 300
+    first, second = objects(cli("state", checkpoints / "chain", "--sizes", "--json", "--limit", "3").out)
+    for stage, name, keys in ((first, "Named", 20), (second, "Sum", 10)):
+        (operator,) = [one for one in stage["operators"] if one["operator"] == name]
+        assert operator["keys"] == keys
+        assert set(operator["columns"]) == {"keys", "states"}
+        sizes = [one["bytes"] for one in operator["largest"]]
+        assert (len(sizes), sizes) == (3, sorted(sizes, reverse=True))
+        assert 0 < operator["columns"]["states"] <= keys * sizes[0]
+    shown = cli("state", checkpoints / "chain", "--sizes", "--stage", "0").out.splitlines()
+    assert shown[1].startswith("stage 0: ")
+    assert any(line.startswith("        largest keys: 'k") for line in shown)
+
+
 def test_a_key_in_columns(cli: Cli, checkpoints: Path) -> None:
     """Without the dataflow columns show their scalars, with it the author's objects."""
     bare = objects(cli("state", checkpoints / "sums", "--key", "k7", "--json").out)
