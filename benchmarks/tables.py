@@ -103,6 +103,17 @@ def frames(ticks: Any) -> Any:
     return ticks.through(sort(by=at)).through(ts.over(Framed, **columns))
 
 
+def few_rows(ticks: Any) -> Any:
+    """A lag, a frame of rows and one of all."""
+    columns: dict[str, Any] = {
+        "at": ts.current(at),
+        "before": ts.lag(size),
+        "of_rows": ts.frame(ts.sum(size), rows=9),
+        "mean": ts.frame(ts.mean(size)),
+    }
+    return ticks.through(sort(by=at)).through(ts.over(Framed, **columns))
+
+
 def leads(ticks: Any) -> Any:
     """The item behind each item."""
     columns: dict[str, Any] = {"at": ts.current(at), "behind": ts.lead(size, wait=3600, time=at)}
@@ -136,6 +147,11 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
         frames,
         f"SELECT key, t AS ts, lag(size) {OVER.format('')} AS before, sum(size) {OVER.format(' ROWS 9 PRECEDING')}::BIGINT "
         f"AS of_rows, avg(size) {OVER.format(' RANGE 60 PRECEDING')} AS mean FROM rows",
+    ),
+    "frames of rows": (
+        few_rows,
+        f"SELECT key, t AS ts, lag(size) {OVER.format('')} AS before, sum(size) {OVER.format(' ROWS 9 PRECEDING')}::BIGINT "
+        f"AS of_rows, avg(size) {OVER.format(' ROWS UNBOUNDED PRECEDING')} AS mean FROM rows",
     ),
     "lead": (leads, f"SELECT key, t AS ts, lead(size) {OVER.format('')} AS behind FROM rows"),
     "frame of rows, count_window": (

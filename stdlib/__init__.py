@@ -14,7 +14,8 @@ from tracetypes.stdlib.duplicates import deduplicate
 from tracetypes.stdlib.equi_joins import equi_join
 from tracetypes.stdlib.exact_quantiles import exact_quantile, exact_quantiles, median
 from tracetypes.stdlib.extremes import max, min
-from tracetypes.stdlib.frames import current, first_value, frame, lag, lead, over
+from tracetypes.stdlib.frame_columns import current, first_value, frame, lag, lead
+from tracetypes.stdlib.frames import over
 from tracetypes.stdlib.gap_filling import interpolate
 from tracetypes.stdlib.interval_joins import interval_join
 from tracetypes.stdlib.item_windows import count_window, time_window

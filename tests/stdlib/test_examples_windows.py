@@ -23,6 +23,7 @@ OURS = {
         "ordered",
         "gap_filling",
         "frames",
+        "frame_columns",
         "joins",
         "window_joins",
         "table_joins",

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from tests.stdlib.small import EVENTS, ROWS, Event, source, told
 from tests.strategies import some
 from tracetypes import CheckFailed, Dataflow, UsageError, check, sort, stdlib
+from tracetypes.compiler.plan.explain import keyed_runs
+from tracetypes.compiler.plan.planner import plan
 from tracetypes.stdlib import current, first_value, frame, lag, lead, over
-from tracetypes.stdlib.frames import Over
+from tracetypes.stdlib.frames import FixedOver, Over
 from tracetypes.testing import check_deployments, check_laws
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -98,6 +100,44 @@ def test_columns_are_those_of_duckdb(rows: list[Event], n: int, span: int) -> No
     answers = [(key, *attrs.astuple(one, recurse=False)) for (_, key), ones in found.items() for one in ones]
     assert sorted(rounded(one[:-1]) for one in answers) == asked(rows, SQL.format(n=n, span=span))
     assert all(one[-1] in rows for one in answers)
+
+
+@attrs.frozen
+class Fixed:
+    ts: int
+    before: int | None
+    third_before: int | None
+    rows: int
+    largest: int
+    of_all: float
+    first: int
+    first_of_rows: int
+
+
+FIXED = """SELECT key, ts, lag(x) OVER w, lag(x, 3) OVER w, sum(x) OVER (w ROWS {n} PRECEDING)::BIGINT,
+                  max(x) OVER (w ROWS {n} PRECEDING), avg(x) OVER w, first_value(x) OVER w,
+                  first_value(x) OVER (w ROWS {n} PRECEDING)
+           FROM rows WINDOW w AS (PARTITION BY key ORDER BY ts)"""
+
+
+@settings(max_examples=some(40))
+@given(rows=DISTINCT, n=st.sampled_from([0, 1, 2, 5, 30]))
+def test_columns_of_few_rows_are_those_of_duckdb(rows: list[Event], n: int) -> None:
+    columns: dict[str, Any] = {
+        "ts": current(second),
+        "before": lag(x_of),
+        "third_before": lag(x_of, 3),
+        "rows": frame(ts.sum(x_of), rows=n),
+        "largest": frame(ts.max(x_of), rows=n),
+        "of_all": frame(ts.mean(x_of)),
+        "first": first_value(x_of),
+        "first_of_rows": first_value(x_of, rows=n),
+    }
+    op: Any = over(Fixed, **columns)
+    assert type(op) is (Over if n == 30 else FixedOver)
+    found = told(lambda events: events.through(sort(by=second)).through(op), rows)
+    answers = [(key, *attrs.astuple(one, recurse=False)) for (_, key), ones in found.items() for one in ones]
+    assert sorted(map(rounded, answers)) == asked(rows, FIXED.format(n=n))
 
 
 @settings(max_examples=some(60))
@@ -205,3 +245,26 @@ def test_types_follow_from_the_stream() -> None:
     flow.sink("out", source(flow).through(sort(by=second)).through(wrong))
     with pytest.raises(CheckFailed):
         check(flow)
+
+
+def test_frames_of_few_rows_run_over_columns() -> None:
+    flow = Dataflow("fast")
+    op: Any = over(Pair, now=frame(ts.sum(x_of), rows=16), behind=lag(x_of, 6))
+    flow.sink("out", source(flow).through(sort(by=second)).through(op))
+    (one,) = ordered_runs(flow)
+    assert one.native, one.reason
+    (other,) = ordered_runs(slow())
+    assert other.reason is not None
+    assert "over" in other.reason
+
+
+def slow() -> Dataflow:
+    flow = Dataflow("slow")
+    op: Any = over(Pair, now=frame(ts.sum(x_of), rows=17), behind=lag(x_of))
+    flow.sink("out", source(flow).through(sort(by=second)).through(op))
+    return flow
+
+
+def ordered_runs(flow: Dataflow) -> list[Any]:
+    """How the operator behind the sort runs."""
+    return [one for stage in plan(check(flow)).stages for one in keyed_runs(stage) if one.name == "over"]

@@ -541,6 +541,15 @@ def remade(reading: Reading, time: int, number: float) -> Reading:
     return attrs.evolve(reading, second=time, half=number)
 
 
+@attrs.frozen
+class Framed:
+    now: int
+    before: float | None
+    total: int
+    mean: float
+    most: float
+
+
 def unnoted(reading: Reading, time: int, note: None) -> Reading:
     return attrs.evolve(reading, second=time, note=note)
 
@@ -550,6 +559,10 @@ ORDERED: dict[str, Any] = {
     "interpolate, last": ts.interpolate(time=second, number=half, make=remade, method="last", max_gap=9),
     "interpolate, next": ts.interpolate(time=second, number=half, make=remade, method="next", step=3),
     "interpolate, null": ts.interpolate(time=second, make=unnoted, method="null", step=2),
+    "over": ts.over(
+        Framed, now=ts.current(n), before=ts.lag(x, 2), total=ts.frame(ts.sum(n), rows=2), mean=ts.frame(ts.mean(half)),
+        most=ts.frame(ts.max(x), rows=0),
+    ),
     "diff": ts.diff(x),
     "scan": ts.scan(ts.mean(x)),
     "scan, last": ts.scan(ts.last(by=half)),
