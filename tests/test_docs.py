@@ -72,6 +72,14 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_epochs_are_called_micro_batches_on_pages_about_spark_alone(path: Path) -> None:
+    """As docs/words.md has it. What a run prints is no prose."""
+    about_spark = "cluster execution transform benchmarks architecture sizing workspace words README CHANGELOG".split()
+    prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert path.stem in about_spark or "icro-batch" not in re.sub(r"[^.|]*Spark[^.|]*[.|]", "", prose)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     text = without_blocks(path.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)]+)\)", text):

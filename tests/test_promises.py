@@ -41,7 +41,7 @@ CONNECTORS = {
         f"{KAFKA}TT218_a_topic_is_made_anew_while_it_is_followed",
         f"{KAFKA}a_topic_that_is_not_there",
     ],
-    "Kafka: a partition is added, also before the first micro-batch": [
+    "Kafka: a partition is added, also before the first epoch": [
         f"{KAFKA}a_topic_that_has_changed_is_refused",
         f"{KAFKA}TT218_a_partition_is_added_before_the_first_micro_batch",
     ],
