@@ -15,6 +15,9 @@ _here: Final = threading.local()
 _lock: Final = threading.Lock()
 _inside: Final[list[None]] = []
 """One for each thread that is in a quiet context."""
+_muted: Final[dict[str, _Muted]] = {}
+"""The last stream in the place of standard output and of standard error. It must not die while another thread prints: up to
+Python 3.13, print() has a stream without counting that it has it."""
 
 
 class _Muted(io.TextIOBase):
@@ -46,7 +49,11 @@ def quiet() -> Iterator[None]:
     """A context in which what this thread prints is dropped."""
     with _lock:
         if not _inside:
-            sys.stdout, sys.stderr = _Muted(sys.stdout), _Muted(sys.stderr)
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)
+                if name not in _muted or _muted[name].other is not stream:
+                    _muted[name] = _Muted(stream)
+                setattr(sys, name, _muted[name])
         _inside.append(None)
     _here.quiet = True
     try:

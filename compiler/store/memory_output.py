@@ -96,5 +96,5 @@ class TerminalOutput(ListOutput):
                 row[sink.marker] = shown_instant(sink.marker, end)
             if sink.position is not None:
                 row[sink.position] = position
-            print(before + json.dumps(row, ensure_ascii=False))
+            sys.stdout.write(f"{before}{json.dumps(row, ensure_ascii=False)}\n")  # at once: other sinks print, too
         sys.stdout.flush()
