@@ -74,7 +74,8 @@ def anchors(text: str) -> set[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_epochs_are_called_micro_batches_on_pages_about_spark_alone(path: Path) -> None:
     """As docs/words.md has it. What a run prints is no prose."""
-    about_spark = "cluster execution transform benchmarks architecture sizing workspace words README CHANGELOG".split()
+    about_spark = ["cluster", "execution", "transform", "benchmarks", "architecture", "sizing"]
+    about_spark += ["workspace", "words", "README", "CHANGELOG"]
     prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert path.stem in about_spark or "icro-batch" not in re.sub(r"[^.|]*Spark[^.|]*[.|]", "", prose)
 
@@ -110,9 +111,9 @@ def test_files_that_are_named_exist(path: Path) -> None:
 @pytest.fixture(scope="module")
 def readme(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """The README's program with its mistake, and without, and what runs it."""
-    wrong, last, runs = blocks(README.read_text(encoding="utf-8"), "python")
+    wrong, last, runs, rides = blocks(README.read_text(encoding="utf-8"), "python")
     right = "\n".join(wrong.splitlines()[:-1]) + "\n" + last
-    programs = {"gaps.py": wrong, "right.py": right, "runs.py": runs.replace("from gaps ", "from right ")}
+    programs = {"gaps.py": wrong, "right.py": right, "runs.py": runs.replace("from gaps ", "from right "), "rides.py": rides}
     return written(tmp_path_factory.mktemp("readme"), README, programs)
 
 
@@ -216,7 +217,7 @@ def test_the_readme_has_two_commands() -> None:
 
 def test_what_mypy_says_in_the_readme(readme: Page, mypy: Callable[[Path], str]) -> None:
     ((_, shown),) = [(words, output) for words, output in sessions(readme.text) if words[0].endswith("mypy")]
-    wrong, right, runs = readme.files
+    wrong, right, runs, _ = readme.files
     *messages, last = shown.splitlines()
     assert unnumbered("\n".join(messages)) == unnumbered(mypy(wrong))
     assert last == "Found 1 error in 1 file (checked 1 source file)"
@@ -536,7 +537,7 @@ def test_mypy_accepts_the_pages(page_files: list[Path], mypy: Callable[[Path], s
 
 def test_basedpyright_accepts_the_programs_of_the_documentation(all_files: list[Path], readme: Page) -> None:
     """What editors show: nothing but the two mistakes that the README and the tour make on purpose."""
-    _, right, runs = readme.files  # one file: it looks for modules here, and not beside a file
+    _, right, runs, _ = readme.files  # one file: it looks for modules here, and not beside a file
     whole = readme.folder / "whole.py"
     whole.write_text(right.read_text() + re.sub(r"^from right import .*\n", "", runs.read_text(), flags=re.MULTILINE))
     refused = refused_by_basedpyright(*(one for one in all_files if one != runs), whole)

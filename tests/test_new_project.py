@@ -27,13 +27,15 @@ def in_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_new_project_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_project_runs(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["new", "my-sales"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("wrote my_sales.py, test_my_sales.py, sales.csv, pyproject.toml in my-sales\n  cd my-sales\n")
     folder = here / "my-sales"
+    monkeypatch.setenv("TRACETYPES_BACKEND", "spark")  # it needs no Java, whatever the default is
     ran = in_folder(folder, "tracetypes", "run", "--config", "sample")
     assert ran.returncode == 0, ran.stderr
+    assert "start of the local backend" in ran.stderr
     assert len([json.loads(line) for line in ran.stdout.splitlines()]) == 7
     tested = in_folder(folder, "pytest", "-q", "-p", "no:cacheprovider")
     assert "1 passed" in tested.stdout, tested.stdout

@@ -71,6 +71,7 @@ SETTINGS: Final = """\
 # tracetypes run --config sample
 [tool.tracetypes.run.sample]
 target = "{name}.py"
+backend = "local"   # this process; or "spark"
 input.{source} = "{data}"
 output.{sink} = "-"
 """
