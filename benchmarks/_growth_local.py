@@ -2,10 +2,10 @@
 
     python -m benchmarks._growth_local --keys N --bytes N --epochs N --events N --touched N
 
-The first epoch has all keys; each of the others has ``--events`` events of ``--touched`` random keys. Prints a JSON line: of the
-epochs behind the first ones, the seconds of a commit (states are taken, written, synchronised), bytes written, and the
-slowest epoch beside the median one; bytes on disk; and with ``--recover`` the seconds from a call that goes on to its first
-commit.
+The first epochs have all keys, a million each; each of the others has ``--events`` events of ``--touched`` random keys.
+Prints a JSON line: of the epochs behind the first ones, the seconds of a commit (states are taken, written, synchronised),
+bytes written, and the slowest epoch beside the median one; bytes on disk; and with ``--recover`` the seconds from a call that
+goes on to its first commit.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ import tracetypes
 from benchmarks._counts import flow_of
 from tracetypes.compiler.local import runners
 from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.local.segment_files import LogSegments
 
 WARM = 3
-"""Epochs that do not count: the first one has all keys."""
+"""Epochs behind those with all keys that do not count."""
 
 EPOCH = 100
 """Seconds of event time."""
@@ -77,18 +78,41 @@ def _written() -> int:
     return int(dict(line.split(": ") for line in lines)["write_bytes"])
 
 
-def _files(root: Path, first: int, epochs: int, arguments: argparse.Namespace) -> None:
-    """Files of events. The first of all has each key once."""
-    for number in range(first, first + epochs):
+LOADED = 1_000_000
+"""Keys of an epoch with all of them."""
+
+
+def _files(root: Path, first: int, behind: int, arguments: argparse.Namespace) -> None:
+    """Files of events. The first ones have each key once."""
+    loads = -(-arguments.keys // LOADED)
+    for number in range(first, behind):
         chance = np.random.default_rng(number)
-        if number:
-            some = chance.choice(arguments.keys, min(arguments.touched, arguments.keys), replace=False)
-            keys = np.resize(some, arguments.events)
+        if number >= loads:
+            if arguments.zipf is None:
+                some = chance.choice(arguments.keys, min(arguments.touched, arguments.keys), replace=False)
+                keys = np.resize(some, arguments.events)
+            else:
+                ranks = np.arange(1, arguments.keys + 1) ** -arguments.zipf
+                places = np.searchsorted(np.cumsum(ranks) / ranks.sum(), chance.random(arguments.events))
+                keys = np.random.default_rng(7).permutation(arguments.keys)[np.minimum(places, arguments.keys - 1)]
         else:
-            keys = np.arange(arguments.keys)
+            keys = np.arange(number * LOADED, min(arguments.keys, (number + 1) * LOADED))
         count = len(keys)
         table = pa.table({"key": keys, "value": chance.integers(0, 1000, count), "ts": np.full(count, number * EPOCH)})
         pq.write_table(table, root / f"{number:05}.parquet")
+
+
+def _drop_pages() -> None:
+    """Let what is read of segments leave the page cache, so that a state that is read comes from the disk."""
+    read = LogSegments.read
+
+    def drops(self: LogSegments, number: int, start: int, size: int) -> bytes:
+        content = read(self, number, start, size)
+        if (file := self._open.get(number)) is not None:
+            os.posix_fadvise(file, start, size, os.POSIX_FADV_DONTNEED)
+        return content
+
+    LogSegments.read = drops  # type: ignore[method-assign]
 
 
 def _size(place: Path) -> int:
@@ -105,14 +129,19 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=10_000)
     parser.add_argument("--parallelism", type=int, default=1)
     parser.add_argument("--recover", action="store_true")
+    parser.add_argument("--state-memory", help="as of the run; then files that were read leave the page cache")
+    parser.add_argument("--zipf", type=float, help="keys by Zipf's law with this exponent, instead of uniform ones")
     arguments = parser.parse_args()
+    if arguments.state_memory is not None:
+        _drop_pages()
     watch = Watch()
     watch.around(runners.ThreadRunner, "state")
     watch.around(LocalLog, "end", watch.ended)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         (root / "events").mkdir()
-        _files(root / "events", 0, arguments.epochs + WARM, arguments)
+        warm = -(-arguments.keys // LOADED) + WARM - 1
+        _files(root / "events", 0, warm + arguments.epochs, arguments)
 
         def run() -> None:
             tracetypes.run(
@@ -123,27 +152,29 @@ def main() -> None:
                 parallelism=arguments.parallelism,
                 files_per_step=1,
                 processes="never",
+                **({} if arguments.state_memory is None else {"state_memory": arguments.state_memory}),
                 checkpoint=root / "checkpoint",
                 drain=False,
             )
 
         run()
-        epochs = [after - before for before, after in zip(watch.ends[WARM - 1 :], watch.ends[WARM:], strict=False)]
-        written = [after - before for before, after in zip(watch.written[WARM - 1 :], watch.written[WARM:], strict=False)]
+        epochs = [after - before for before, after in zip(watch.ends[warm - 1 :], watch.ends[warm:], strict=False)]
+        written = [after - before for before, after in zip(watch.written[warm - 1 :], watch.written[warm:], strict=False)]
         line: dict[str, Any] = {
             "keys": arguments.keys,
             "bytes": arguments.bytes,
             "events": arguments.events,
             "touched": arguments.touched,
             "epochs": len(epochs),
-            "commit_ms": round(statistics.median(watch.commits[WARM:]) * 1e3, 1),
+            "events_per_second": round(arguments.events / statistics.median(epochs)),
+            "commit_ms": round(statistics.median(watch.commits[warm:]) * 1e3, 1),
             "epoch_ms": round(statistics.median(epochs) * 1e3, 1),
             "slowest_by_median": round(max(epochs) / statistics.median(epochs), 2),
             "written_mb": round(statistics.mean(written) / 1e6, 2),
             "disk_mb": round(_size(root / "checkpoint") / 1e6, 1),
         }
         if arguments.recover:
-            _files(root / "events", arguments.epochs + WARM, 1, arguments)
+            _files(root / "events", warm + arguments.epochs, warm + arguments.epochs + 1, arguments)
             watch.ends.clear()
             start = time.perf_counter()
             run()
