@@ -192,8 +192,10 @@ def test_large_segments_are_files_and_go_when_nobody_needs_them(tmp_path: Path, 
     files = {one.name for one in folder.glob("*")}
     with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
         assert files == {one for (one,) in connection.execute("SELECT file FROM segments")}
-        ((first,),) = connection.execute("SELECT first FROM logs").fetchall()
+        ((first, behind),) = connection.execute("SELECT first, next FROM logs").fetchall()
+        numbers = [number for (number,) in connection.execute("SELECT number FROM segments ORDER BY number")]
     assert first > 0
+    assert numbers == list(range(first, behind))
     (folder / "0-0-1-old-3").write_text("of a commit that a kill ended")
     for number in range(30, 32):
         write_rows(tmp_path / "rows", number, some_keys(number))
