@@ -165,7 +165,13 @@ CHAINS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "parallelism"), [*zip(CHAINS, [1, 2, 1, 1, 1, 2], strict=True)])
+@pytest.mark.parametrize(
+    ("name", "parallelism"),
+    [
+        pytest.param(name, tasks, marks=[pytest.mark.nightly] if name == "at markers" else [])
+        for name, tasks in zip(CHAINS, [1, 2, 1, 1, 1, 2], strict=True)
+    ],
+)
 def test_rows_leave_in_pieces(name: str, parallelism: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
     options = {"parallelism": parallelism, "processes": "never"}
     expected, _ = in_file(flow(*CHAINS[name]), readings(3_000), tmp_path / "whole.parquet", **options)

@@ -95,6 +95,7 @@ def together(key: Any = id_of, format: Any = None) -> Dataflow:
     return flow
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("scan", ["workers", pytest.param("spark", marks=pytest.mark.nightly)])
 def test_columns_have_asides_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: str

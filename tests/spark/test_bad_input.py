@@ -158,6 +158,7 @@ def test_late_items_and_rejects_need_places_of_their_own(cli: Cli, tmp_path: Pat
 # ------------------------------------------------------------------------------------------------- bad rows
 
 
+@pytest.mark.repeated
 def test_rows_that_do_not_fit_are_rejected_with_the_reason(cli: Cli, tmp_path: Path) -> None:
     bad = [
         '{"id": "a", "ts": 1, "watts": ',

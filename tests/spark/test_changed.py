@@ -111,6 +111,7 @@ def shown(directory: Path) -> Counter[str]:
     return found
 
 
+@pytest.mark.repeated
 def test_what_cannot_go_on_is_refused_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     job = Changing(spark, tmp_path, summed())
     job.more()

@@ -81,9 +81,8 @@ class Job:
             assert Counter(row["reason"] for row in side_outputs(self.path / "rejects", name)) == rejects
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "diamond" else pytest.param(name, marks=pytest.mark.repeated) for name in dags.FLOWS]
-)
+@pytest.mark.repeated
+@pytest.mark.parametrize("name", dags.FLOWS)
 def test_every_sink_has_its_trace(spark: SparkSession, tmp_path: Path, name: str) -> None:
     job = Job(spark, tmp_path, dags.FLOWS[name]())
     summary = job()

@@ -183,6 +183,7 @@ def timed(zone: str | None) -> Dataflow:
     return flow
 
 
+@pytest.mark.repeated
 def test_times_of_a_table_that_have_no_zone(spark: SparkSession, tmp_path: Path) -> None:
     """They are of the zone that the format declares, also in a version to come; TT203 without that, or in a partition."""
     noon = dt.datetime(2026, 7, 1, 12)

@@ -98,7 +98,8 @@ def _behind(elements: list[Element], marker: int) -> list[Element]:
     return elements[at[-1] + 1 :] if at else elements
 
 
-@pytest.mark.parametrize("broken", [pytest.param("a row is lost", marks=pytest.mark.nightly), "no silence"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("broken", ["a row is lost", "no silence"])
 def test_broken_twins_are_noticed(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "a row is lost":
         rows = channel.ChannelKernel.rows
