@@ -2,6 +2,7 @@
 # The tests of the core, of the tracer and of the local backend with another Python of this machine than that of .venv:
 #     sh scripts/second.sh             with the newest other one; says so and does nothing where there is none
 #     sh scripts/second.sh all         all tests but those of Spark, with each of them (for the night)
+#     sh scripts/second.sh all FILE... these tests, with each of them
 set -eu
 cd "$(dirname -- "$0")/.."
 
@@ -24,7 +25,9 @@ if [ -z "$others" ]; then
     say "there is no Python beside ${own:-that of .venv}: nothing to do"
     exit 0
 fi
-[ "${1:-}" = all ] || others=$(printf '%s\n' "$others" | head -n 1)
+what=${1:-} extras=local,test
+[ "$what" != all ] || { shift; extras=dev; } # tests of Avro, stores and databases need their packages
+[ "$what" = all ] || others=$(printf '%s\n' "$others" | head -n 1)
 
 few="tests/test_tracing.py tests/test_check.py tests/test_records.py tests/test_interpreter.py tests/test_markers.py
 tests/local/test_csv_files.py tests/local/test_settled.py tests/local/test_ends.py tests/stdlib/test_lambda_types.py tests/stdlib/test_open_types.py"
@@ -37,10 +40,10 @@ printf '%s\n' "$others" | {
         if [ ! -x "$home/bin/python" ]; then
             "$path" -m venv "$home" || { say "it has no venv module: left out"; rm -rf "$home"; continue; }
         fi
-        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --editable '.[local,test]' ||
+        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --editable ".[$extras]" ||
             { say "pip could not install the project for it: left out"; continue; }
-        if [ "${1:-}" = all ]; then
-            "$home/bin/python" -m pytest -n 4 --dist loadfile --ignore tests/spark || status=1
+        if [ "$what" = all ]; then
+            "$home/bin/python" -m pytest -n 4 --dist loadfile --ignore tests/spark "$@" || status=1
         else
             # shellcheck disable=SC2086  # several files
             "$home/bin/python" -m pytest -n 2 $few || status=1
