@@ -98,7 +98,7 @@ RULES = (
         "only the connectors of Delta need its tables",
         "tracetypes",
         ("deltalake",),
-        but=("tracetypes.compiler.connectors.delta", "tracetypes.compiler.connectors.delta_sink"),
+        but=tuple(f"tracetypes.compiler.connectors.{name}" for name in ("delta", "delta_sink", "delta_store_sink")),
     ),
     Rule(
         "only the service of workspaces needs a server",

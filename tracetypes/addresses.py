@@ -25,7 +25,7 @@ class Address:
 ADDRESSES: Final = (
     Address("PATH", "files to read, a folder to write: JSON lines, CSV, Parquet, Avro (to read), by the ending"),
     Address("kafka://HOST:PORT/TOPIC", "a topic of Kafka", extra="kafka"),
-    Address("delta:DIR", "a Delta table on a local or mounted disk", extra="delta"),
+    Address("delta:DIR", "a Delta table on a local or mounted disk; to write, also delta:s3://", extra="delta"),
     Address("s3://BUCKET/FOLDER", "objects of a store; gs:// and az:// likewise, https:// to read", extra="stores"),
     Address("postgres://USER@HOST/DB?table=T", "a table of PostgreSQL", reads=False, extra="postgres"),
     Address("mqtt://HOST:PORT/TOPIC", "topics of MQTT (local backend)", extra="mqtt"),

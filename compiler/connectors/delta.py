@@ -35,6 +35,7 @@ __all__ = [
     "open_table",
     "path_of",
     "refuse_format",
+    "require_deltalake",
 ]
 
 
@@ -54,10 +55,15 @@ def path_of(address: str) -> Path:
     package."""
     text = address.removeprefix(SCHEME)
     if not text or "://" in text:
-        raise UsageError("TT402", f"{address} is no address of a table", fix="write delta:DIRECTORY, on a local disk")
+        raise UsageError("TT402", f"{address} is no address of a table", fix="write delta:DIRECTORY; outputs may be on delta:s3://")
+    require_deltalake()
+    return Path(os.path.abspath(text))
+
+
+def require_deltalake() -> None:
+    """Raises :class:`UsageError` ``TT401`` if the package is not installed."""
     if importlib.util.find_spec("deltalake") is None:
         raise UsageError("TT401", "deltalake is not installed", fix="pip install 'tracetypes[delta]'")
-    return Path(os.path.abspath(text))
 
 
 def refuse_format(what: str, format: Format | Kafka | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,8 +57,13 @@ WRITTEN = FEATURES | {
 class TableSink:
     """A table to which the files of a sink are added, those of each micro-batch once."""
 
+    path: Any
+    """The directory of the table."""
+    options: dict[str, str] | None = None
+    """How a store is reached, if it lies on one."""
+
     def __init__(self, plan: Plan, address: str, run: str) -> None:
-        self.path, self.application = path_of(address), f"tracetypes-{run}-{plan.sink.name}"
+        self.path, self.application = self.place(address), f"tracetypes-{run}-{plan.sink.name}"
         refuse_format(f"sink {plan.sink.name!r}", plan.sink.format)
         empty = pa.RecordBatch.from_pylist([], schema_of_rows(plan.layout))
         visible = VisibleColumns(plan.layout, plan.sink, unsigned=False)
@@ -68,6 +73,18 @@ class TableSink:
         self.partition_by = list(plan.sink.partition_by)
         self.may_be_null = {name for name, one in visible.columns if isinstance(one, Optional | UnitValue)}
 
+    @staticmethod
+    def place(address: str) -> Any:
+        """The directory of an address."""
+        return path_of(address)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a table."""
+        from deltalake import DeltaTable
+
+        return DeltaTable.is_deltatable(str(self.path), storage_options=self.options)
+
     @cached_property
     def table(self) -> DeltaTable:
         """The table; a new one if there is none. Raises :class:`RunError` ``TT209`` if it has other columns."""
@@ -75,9 +92,11 @@ class TableSink:
         from deltalake import Schema as DeltaSchema
 
         with self.trouble():
-            if not DeltaTable.is_deltatable(str(self.path)):
-                DeltaTable.create(self.path, schema=self.schema, mode="ignore", partition_by=self.partition_by)
-            table = DeltaTable(self.path)
+            if not self.is_there:
+                DeltaTable.create(
+                    str(self.path), self.schema, mode="ignore", partition_by=self.partition_by, storage_options=self.options
+                )
+            table = DeltaTable(str(self.path), storage_options=self.options)
             expected, columns = (
                 {field.name: field.type.to_json().strip('"') for field in one.fields}
                 for one in (DeltaSchema.from_arrow(self.schema), table.schema())
@@ -97,6 +116,10 @@ class TableSink:
     def watch(self) -> TableWatch:
         """The watch for this table."""
         return TableWatch(Log(self.path), str(self.table.metadata().id))
+
+    def check_id(self) -> None:
+        """Check that the table is the one that was opened. Raises :class:`RunError` ``TT218``."""
+        self.watch.check()
 
     def keeps(self, table: DeltaTable) -> None:
         """Check that a table has no constraint that this sink does not keep. Raises :class:`RunError` ``TT209``."""
@@ -125,10 +148,8 @@ class TableSink:
     @property
     def identity(self) -> EndpointIdentity:
         """The identity of the table, without an id if there is no table."""
-        from deltalake import DeltaTable
-
         with self.trouble():
-            there = DeltaTable.is_deltatable(str(self.path))
+            there = self.is_there
         return EndpointIdentity("table", str(self.path), str(self.table.metadata().id) if there else "")
 
     def begin(self, starts: Starts) -> None:
@@ -154,7 +175,7 @@ class TableSink:
         """The number of the last committed micro-batch, and the last start that wrote. Raises :class:`RunError`
         ``TT218`` if the table was removed since it was opened."""
         table = self.table
-        self.watch.check()
+        self.check_id()
         with self.trouble():
             table.update_incremental()
             version = self.table.transaction_version(self.application)
@@ -163,18 +184,25 @@ class TableSink:
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
         """Add the files of a micro-batch, which lie in the table's directory."""
+        about = [(file, file.stat(), pq.read_metadata(file).num_rows) for file in files]
+        self.commit_files(
+            batch, [(one.relative_to(self.path).as_posix(), it.st_size, it.st_mtime, rows) for one, it, rows in about]
+        )
+
+    def commit_files(self, batch: int, files: Sequence[tuple[str, int, float, int]]) -> None:
+        """Add files by their names in the table, with their sizes, times and numbers of rows."""
         from deltalake.transaction import AddAction
 
         actions = [
             AddAction(
-                path=file.relative_to(self.path).as_posix(),
-                size=file.stat().st_size,
-                partition_values=folder_texts(str(file.relative_to(self.path)), self.partition_by),
-                modification_time=int(file.stat().st_mtime * 1000),
+                path=name,
+                size=size,
+                partition_values=folder_texts(name, self.partition_by),
+                modification_time=int(time * 1000),
                 data_change=True,
-                stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
+                stats=json.dumps({"numRecords": rows}),
             )
-            for file in files
+            for name, size, time, rows in files
         ]
         # A commit in between that has one of these as well fails this one: so do two drivers of one run.
         start = {} if self.starts is None else {f"{self.application}-start": self.starts.mine}

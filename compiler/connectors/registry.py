@@ -195,6 +195,10 @@ class Tables(Connector):
         path = self.path(address)
         return self.scheme + os.path.abspath(path) if path else address
 
+    def takes_rows(self, address: str) -> bool:
+        """A table may lie on S3."""
+        return is_store(address.removeprefix(self.scheme))
+
     def look_for(self, source: str, address: str) -> None:
         """Check that its log is readable."""
         delta.open_table(delta.path_of(address))

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from tracetypes.compiler.connectors.store_address import StoreAddress
 from tracetypes.errors import UsageError
 
-__all__ = ["client", "require_client"]
+__all__ = ["client", "delta_options", "require_client"]
 
 PATIENCE = 60.0
 """Seconds in which a request is sent again, at most, where the store does not answer."""
@@ -66,6 +66,25 @@ def _client(process: int, scheme: str, place: str, variables: tuple[tuple[str, s
             return store.AzureStore(place, **options)
         case _:
             return store.HTTPStore(f"{scheme}://{place}", **options)
+
+
+def delta_options() -> dict[str, str]:
+    """What delta-rs is told of S3: it reads the environment itself, too, but no profiles."""
+    variables = dict(os.environ)
+    found = _of_profile(variables)
+    if "credential_provider" in found:
+        raise UsageError(
+            "TT402", "the profile of AWS has no keys, and Delta tables need some",
+            fix="give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    names = {"endpoint": "endpoint_url", "allow_http": "allow_http"}
+    options = {f"aws_{names.get(name, name)}": str(value).lower() for name, value in found.items() if value is True}
+    options |= {f"aws_{names.get(name, name)}": value for name, value in found.items() if isinstance(value, str)}
+    if any(variables.get(name, "").startswith("http://") for name in _ENDPOINTS):
+        options["aws_allow_http"] = "true"
+    if special := variables.get("AWS_ENDPOINT_URL_S3"):
+        options["aws_endpoint_url"] = special
+    return {**options, "aws_conditional_put": "etag"}
 
 
 def _check_url(name: str, value: str) -> None:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from tracetypes.compiler.connectors.delta import SCHEME
 from tracetypes.compiler.connectors.delta_sink import TableSink
 from tracetypes.compiler.connectors.endpoint_identity import EndpointIdentity
 from tracetypes.compiler.connectors.kafka_sink import TopicSink
 from tracetypes.compiler.connectors.registry import connector_of
+from tracetypes.compiler.connectors.store_address import is_store
 from tracetypes.compiler.plan.plan import Plan
 from tracetypes.compiler.runtime.messages import Drain, Message, Metrics, Report, SideRows, StageProgress, Verified
 from tracetypes.compiler.runtime.side_rows import placed
@@ -46,6 +48,7 @@ from tracetypes.compiler.store.output_trace import Answer, Collector
 from tracetypes.compiler.store.places import Place
 from tracetypes.compiler.store.small_files import writable
 from tracetypes.compiler.store.staging import DROP, SEND, Staging
+from tracetypes.compiler.store.stored_table_output import StoredTableOutput
 from tracetypes.compiler.store.stream_outputs import MqttOutput, SocketOutput
 from tracetypes.errors import RunError, UsageError
 from tracetypes.fencing import Starts
@@ -272,7 +275,9 @@ OUTPUTS: Final[Mapping[str, Opens]] = {
     "files": FileOutput,
     "objects": ObjectOutput,
     "topic": TopicOutput,
-    "table": TableOutput,
+    "table": lambda plan, address, *about: (
+        (StoredTableOutput if is_store(address.removeprefix(SCHEME)) else TableOutput)(plan, address, *about)
+    ),
     "socket": SocketOutput,
     "mqtt": MqttOutput,
     "nowhere": lambda plan, *_: NoOutput(plan),

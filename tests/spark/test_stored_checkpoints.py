@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.spark import flows, hadoop_aws
+from tests.spark import dags, flows, hadoop_aws
 from tests.spark.cluster import ALONE, cluster, driver_environment, namespaces
 from tests.spark.maven import Unavailable
+from tests.spark.support import all_defined, rows_in, rows_of, side_outputs
 from tests.spark.test_exactly_once import expect, files
 from tests.spark.test_processes import until
 from tests.store_server import KEY, SECRET, Server, bucket_of
-from tracetypes import check
+from tracetypes import Dataflow, check
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,20 +67,15 @@ def running(server: Server, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 def expect_answer(server: Server, place: Path, lines: list[str]) -> None:
     """That of the interpreter, with late rows and rejects, and no secret anywhere."""
-    for key in server.keys():  # noqa: SIM118
-        try:
-            content = server.content(key)
-        except FileNotFoundError:  # what Hadoop's client puts for a directory
-            continue
-        assert KEY.encode() not in content
-        assert SECRET.encode() not in content
-        folder, _, name = key.partition("/")
-        if folder == "checkpoint" and name.startswith(("_late/", "_rejects/")):
-            folder, name = "out", name
-        if folder == "out" and "_tracetypes" not in name and not name.endswith("_here"):
-            (place / "out" / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / "out" / name).write_bytes(content)
+    downloaded(server, "out", place / "out")
+    for kind in ("_late", "_rejects"):
+        downloaded(server, f"checkpoint/{kind}", place / "out" / kind)
     expect(check(flows.delayed), lines, place / "out")
+    for key in server.keys():  # noqa: SIM118
+        with suppress(FileNotFoundError):  # of what Hadoop's client puts for a directory
+            content = server.content(key)
+            assert KEY.encode() not in content
+            assert SECRET.encode() not in content
 
 
 def test_a_driver_is_killed_and_the_next_one_takes_over(server: Server, tmp_path: Path) -> None:
@@ -131,3 +130,46 @@ def test_they_would_fail_with_a_path_of_the_driver(server: Server, tmp_path: Pat
             assert running.returncode != 0
         finally:
             running.kill()
+
+
+KILLS = 10
+"""Of each dataflow."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["two_sinks", "chain", "diamond"])
+def test_drivers_are_killed_again_and_again(server: Server, tmp_path: Path, name: str) -> None:
+    """With channels, with two stages of one query, and with both. A killed driver may leave a Java process that writes on."""
+    flow: Dataflow = getattr(dags, f"{name}_flow")
+    checked = check(flow)
+    lines = put_files(server, tmp_path, count=3 * KILLS + 2)
+    words = [sys.executable, "-m", "tracetypes.cli", "run", f"tests.spark.dags:{name}_flow", "--backend", "spark"]
+    words += ["--parallelism", "2", "--files-per-step", "1", "-i", f"readings={server.address('in')}"]
+    words += ["--checkpoint", server.address("checkpoint")]
+    for sink in checked.graph.sinks:
+        words += ["-o", f"{sink.name}={server.address(f'out-{sink.name}')}"]
+    moments = random.Random(name)
+    for left in reversed(range(KILLS + 1)):
+        with subprocess.Popen(words, cwd=ROOT, text=True, stderr=subprocess.PIPE) as process:
+            until(process, "batch" if left else "done:")
+            if left:
+                time.sleep(moments.uniform(0, 2))
+                process.kill()
+    traces, arranged = all_defined(checked, {"readings": lines})
+    for sink in checked.graph.sinks:
+        place = downloaded(server, f"out-{sink.name}", tmp_path / f"out-{sink.name}")
+        assert rows_in(place, "at") == rows_of(checked, sink, traces[sink.name])
+    late = Counter(one.reason for one in arranged["readings"].late)
+    place = downloaded(server, "checkpoint/_late", tmp_path / "late")
+    assert Counter(one["reason"] for one in side_outputs(place, "readings")) == late
+
+
+def downloaded(server: Server, folder: str, place: Path) -> Path:
+    """The rows of an output, as files."""
+    place.mkdir(parents=True)
+    for key in server.keys(folder):
+        name = key.removeprefix(f"{folder}/")
+        if "_tracetypes" not in name and not name.endswith("_here"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(server.content(key))
+    return place
