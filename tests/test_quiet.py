@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
@@ -29,6 +30,16 @@ def test_the_stream_of_a_quiet_thread_outlives_its_context(capsys: pytest.Captur
         inside, count = sys.stdout, sys.getrefcount(sys.stdout)
     assert sys.stdout is before
     assert sys.getrefcount(inside) == count - 1  # sys alone has let it go
+
+
+def test_a_stream_that_ends_leaves_the_one_below_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is another's, and may be closed by then: Python complained on standard error when it ended."""
+    below = io.StringIO()
+    below.close()
+    monkeypatch.setattr(sys, "stdout", below)
+    with quiet():
+        stream = sys.stdout
+    stream.close()
 
 
 def test_rows_of_several_sinks_are_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:

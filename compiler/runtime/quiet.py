@@ -43,6 +43,9 @@ class _Muted(io.TextIOBase):
         """Flush what goes on."""
         self.other.flush()
 
+    def close(self) -> None:
+        """Nothing: the stream below is another's, and may be closed when Python ends."""
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
