@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,10 +32,10 @@ def test_the_stream_of_a_quiet_thread_outlives_its_context(capsys: pytest.Captur
     assert sys.getrefcount(inside) == count - 1  # sys alone has let it go
 
 
-def test_a_stream_that_ends_leaves_the_one_below_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_ends_leaves_the_one_below_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is another's, and may be closed by then: Python complained on standard error when it ended."""
-    below = io.StringIO()
-    below.close()
+    with (tmp_path / "below").open("w") as below:
+        pass
     monkeypatch.setattr(sys, "stdout", below)
     with quiet():
         stream = sys.stdout
