@@ -34,7 +34,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "work": (Workers, "run"),
     "stage": (staging, "open_sink_file"),
     "move": (output_interface, "move"),
-    "channel": (file_channel, "move"),
+    "channel": (file_channel, "take"),
     "table": (TableSink, "commit"),
     "topic": (Transactions, "once"),
     "commit": (RunStore, "commit"),

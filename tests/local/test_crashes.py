@@ -37,7 +37,7 @@ STEPS: Final[list[tuple[Any, str]]] = [
     (LocalLog, "_file"),
     (Workers, "run"),
     (output_interface, "move"),
-    (file_channel, "move"),
+    (file_channel, "take"),
     (FileOutput, "take"),
     (ChannelOutput, "take"),
     (gate_channel, "move"),

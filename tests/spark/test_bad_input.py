@@ -121,7 +121,7 @@ def test_names_of_sources_and_sinks(cli: Cli, tmp_path: Path) -> None:
         (["-i", str(given), "-o", out], "write --input NAME=PATH"),
         (["-i", f"readings={given}", "-o", "sums=noop:"], "give --checkpoint DIR"),
         (["-i", f"readings={given}", "-o", "sums=delta:out"], "give --checkpoint DIR"),
-        (["-i", "readings=delta:", "-o", out], "write delta:DIRECTORY, on a local disk"),
+        (["-i", "readings=delta:", "-o", out], "write delta:DIRECTORY; outputs may be on delta:s3://"),
         (["-i", f"readings={given}", "-o", out, "--follow", "--no-drain"], "--follow never drains"),
     ):
         ran = cli("run", here("sums"), *arguments)

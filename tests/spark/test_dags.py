@@ -103,7 +103,7 @@ def test_TT212_a_program_that_is_finished(spark: SparkSession, tmp_path: Path) -
 POINTS: dict[str, tuple[Any, str, bool, int]] = {
     "a channel has not been written": (ChannelOutput, "take", True, 1),
     "a channel has been written, nothing was committed": (ChannelOutput, "take", False, 1),
-    "rows of a channel are there, its manifest is not": (file_channel, "move", False, 1),
+    "rows of a channel are there, its manifest is not": (file_channel, "take", False, 1),
     "a sink is about to be written": (FileOutput, "take", True, 2),
     "a batch is committed, Spark does not know": (RunStore, "commit", False, 4),
     "a query is finished, nobody knows": (RunStore, "finish", True, 1),
