@@ -30,7 +30,7 @@ import tracetypes
 from benchmarks._counts import flow_of
 from tracetypes.compiler.local import runners
 from tracetypes.compiler.local.log import LocalLog
-from tracetypes.compiler.local.segment_files import LogSegments
+from tracetypes.compiler.local.section_files import LogSections
 
 WARM = 3
 """Epochs behind those with all keys that do not count."""
@@ -103,16 +103,16 @@ def _files(root: Path, first: int, behind: int, arguments: argparse.Namespace) -
 
 
 def _drop_pages() -> None:
-    """Let what is read of segments leave the page cache, so that a state that is read comes from the disk."""
-    read = LogSegments.read
+    """Let what is read of sections leave the page cache, so that a state that is read comes from the disk."""
+    read = LogSections.read
 
-    def drops(self: LogSegments, number: int, start: int, size: int) -> bytes:
+    def drops(self: LogSections, number: int, start: int, size: int) -> bytes:
         content = read(self, number, start, size)
         if (file := self._open.get(number)) is not None:
             os.posix_fadvise(file, start, size, os.POSIX_FADV_DONTNEED)
         return content
 
-    LogSegments.read = drops  # type: ignore[method-assign]
+    LogSections.read = drops  # type: ignore[method-assign]
 
 
 def _size(place: Path) -> int:

@@ -1,4 +1,4 @@
-"""States by key in a log: whoever reads its segments has the states of the last commit, and neither a commit nor the disk
+"""States by key in a log: whoever reads its sections has the states of the last commit, and neither a commit nor the disk
 takes more than what has changed allows."""
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Disk:
 
     def __init__(self) -> None:
         self.about = LogAbout("", 0, 0)
-        self.segments: dict[int, bytes] = {}
+        self.sections: dict[int, bytes] = {}
         self.written = self.reads = 0
 
     def commit(self, write: LogWrite) -> None:
-        first = write.about.next - len(write.segments)
-        self.segments |= {number: bytes(one) for number, one in enumerate(write.segments, first)}
-        self.segments = {number: one for number, one in self.segments.items() if number >= write.about.first}
-        self.about, self.written = write.about, self.written + sum(map(len, write.segments))
-        assert sorted(self.segments) == list(range(self.about.first, self.about.next))
+        first = write.about.next - len(write.sections)
+        self.sections |= {number: bytes(one) for number, one in enumerate(write.sections, first)}
+        self.sections = {number: one for number, one in self.sections.items() if number >= write.about.first}
+        self.about, self.written = write.about, self.written + sum(map(len, write.sections))
+        assert sorted(self.sections) == list(range(self.about.first, self.about.next))
         assert self.size == write.size
 
     def of(self, states: dict[Any, Any]) -> KeyStates:
@@ -47,22 +47,22 @@ class Disk:
         return StateLog.read(self.about, self)
 
     def head(self, number: int) -> tuple[bytes, int]:
-        (length,) = LENGTH.unpack(self.segments[number][: LENGTH.size])
-        return self.segments[number][LENGTH.size : LENGTH.size + length], len(self.segments[number])
+        (length,) = LENGTH.unpack(self.sections[number][: LENGTH.size])
+        return self.sections[number][LENGTH.size : LENGTH.size + length], len(self.sections[number])
 
     def read(self, number: int, start: int, size: int) -> bytes:
         self.reads += 1
-        return self.segments[number][start : start + size]
+        return self.sections[number][start : start + size]
 
     def close(self, number: int) -> None:
         """Nothing is open."""
 
     def damage(self, number: int) -> Exception:
-        return ValueError(f"segment {number}")
+        return ValueError(f"section {number}")
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.segments.values()))
+        return sum(map(len, self.sections.values()))
 
 
 @contextmanager
@@ -186,10 +186,10 @@ def test_states_that_are_used_stay_in_memory() -> None:
 def test_a_byte_that_has_changed_is_noticed(place: int) -> None:
     disk = Disk()
     disk.of({key: bytes(50) for key in range(3)})
-    content = bytearray(disk.segments[0])
+    content = bytearray(disk.sections[0])
     content[place] ^= 1
-    disk.segments[0] = bytes(content)
-    with pytest.raises(ValueError, match="segment 0"):
+    disk.sections[0] = bytes(content)
+    with pytest.raises(ValueError, match="section 0"):
         disk.open()[2]
 
 

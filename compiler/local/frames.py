@@ -43,7 +43,7 @@ class Kind(IntEnum):
     END = 9
     ERROR = 10
     LOG = 11
-    SEGMENT = 12
+    SECTION = 12
 
 
 @attrs.frozen(eq=False)

@@ -6,9 +6,9 @@
                                        table shards: how many shards each stage has. table about: the run
     CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, shard 3, part 1, written by epoch 17
     CHECKPOINT/local/states/0-3-1-of-8 the same, written when a run that goes on has put the states into 8 shards
-    CHECKPOINT/local/segments/0-3-1-4f-9  segment 9 of the log 4f of operator 1, whose states by key are objects; small ones
+    CHECKPOINT/local/sections/0-3-1-4f-9  section 9 of the log 4f of operator 1, whose states by key are objects; small ones
     are rows
-                                       of table segments. table logs: which segments each log has
+                                       of table sections. table logs: which sections each log has
 
 A shard has several key groups (:mod:`.shards`). Without a row in that table, each key group is a shard.
 
@@ -37,11 +37,10 @@ from zlib import crc32
 import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.local.segment_files import SegmentFiles
+from tracetypes.compiler.local.section_files import TABLES, LogRows, SectionFiles, logs_of
 from tracetypes.compiler.local.states import Part, StateParts, digest_of, state_of
 from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.runtime.regroup import divided
-from tracetypes.compiler.runtime.state_log import LENGTH, LogAbout, LogWrite
 from tracetypes.compiler.store.input_files import home_of
 from tracetypes.compiler.store.inspection import CheckpointView, StageAbout
 from tracetypes.compiler.store.listings import listings_in
@@ -78,22 +77,11 @@ _TABLES = """
         stage INTEGER, grp INTEGER, part INTEGER, digest BLOB, state BLOB, file TEXT, PRIMARY KEY (stage, grp, part)
     );
     CREATE TABLE IF NOT EXISTS shards (stage INTEGER PRIMARY KEY, number INTEGER NOT NULL, key BLOB NOT NULL);
-    CREATE TABLE IF NOT EXISTS logs (
-        stage INTEGER, grp INTEGER, operator INTEGER, chain TEXT NOT NULL, first INTEGER NOT NULL, next INTEGER NOT NULL,
-        PRIMARY KEY (stage, grp, operator)
-    );
-    CREATE TABLE IF NOT EXISTS segments (
-        stage INTEGER, grp INTEGER, operator INTEGER, number INTEGER, digest BLOB, size INTEGER, content BLOB, file TEXT,
-        PRIMARY KEY (stage, grp, operator, number)
-    );
     CREATE TABLE IF NOT EXISTS about (one INTEGER PRIMARY KEY, run TEXT NOT NULL, states INTEGER NOT NULL, seal INTEGER NOT NULL);
 """
 
 
 _SHARDS = "SELECT stage, number, key FROM shards ORDER BY stage"
-
-
-_LOGS = "SELECT stage, grp, operator, chain, first, next FROM logs ORDER BY stage, grp, operator"
 
 
 _DIGESTS = "SELECT stage, grp, digest FROM states ORDER BY stage, grp, part"
@@ -144,14 +132,13 @@ class LocalLog:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._known: dict[ShardId, Sequence[bytes]] | None = None
-        self._logs: dict[tuple[int, int, int], LogAbout] | None = None
-        """Those of all shards, by stage, shard and operator."""
+        self._logs = LogRows(self.path, self._file)
         self._sum = 0
         """The checksum of the states that are known."""
         self._is_sound = self._is_signed = self._is_tidy = False
         self._has_files = True
         """Whether parts of states may be files."""
-        self.segments = SegmentFiles(self.path)
+        self.sections = SectionFiles(self.path)
         self.shards: dict[int, Shards] = {}
         """Of each stage, as the states of the next epoch have them."""
 
@@ -213,12 +200,11 @@ class LocalLog:
                     file = self._file(name, part) if large else None
                     rows.append((stage, group, at, digest, None if large else part, file))
             shorter = [(*at, len(one.parts)) for at, one in states.items() if len(one.parts) < len(digests.get(at, ()))]
-            segments = [row for at, one in states.items() for log in one.logs for row in self._segments(at, log)]
+            sections = self._logs.sections(states, LARGE)
             with self._sound(), self._open() as connection:
                 if number is None:
                     connection.execute("DELETE FROM states")
-                useless = self._write_logs(connection, states, whole=number is None)
-                connection.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?)", segments)
+                useless = self._logs.write(connection, states, sections, whole=number is None)
                 connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?, ?)", rows)
                 connection.executemany("DELETE FROM states WHERE stage = ? AND grp = ? AND part >= ?", shorter)
                 if number is None or not digests:
@@ -237,52 +223,11 @@ class LocalLog:
             if number is None or shorter or (rows and self._has_files) or any(file is not None for *_, file in rows):
                 self._tidy()
                 self._has_files = any(file is not None for (file,) in self._all("SELECT file FROM states"))
-            for file in useless:
-                (self.path / "segments" / file).unlink(missing_ok=True)
+            for path in useless:
+                path.unlink(missing_ok=True)
             if not self._is_tidy:
-                self._tidy("segments")  # of a commit that was not made
+                self._tidy("sections")  # of a commit that was not made
                 self._is_tidy = True
-
-    def _segments(self, at: ShardId, log: LogWrite) -> Iterator[tuple[Any, ...]]:
-        """The rows of what a commit writes of a log. Large segments are in files then."""
-        first = log.about.next - len(log.segments)
-        for number, content in enumerate(log.segments, first):
-            file = None
-            if len(content) >= LARGE:
-                file = self._file(f"{at[0]}-{at[1]}-{log.operator}-{log.about.chain}-{number}", content, "segments")
-            (length,) = LENGTH.unpack(content[: LENGTH.size])
-            digest = digest_of(memoryview(content)[LENGTH.size : LENGTH.size + length])  # states have checksums of their own
-            yield *at, log.operator, number, digest, len(content), None if file else content, file
-
-    def _write_logs(self, connection: sqlite3.Connection, states: Mapping[ShardId, StateParts], *, whole: bool) -> list[str]:
-        """Note which segments logs have, and remove those that they have no more. ``whole``: also logs of other states. Gives the
-        files that nobody needs when this is committed."""
-        useless: list[str] = []
-
-        def remove(where: str, *values: Any) -> None:
-            some = connection.execute(f"SELECT file FROM segments WHERE {where} AND file IS NOT NULL", values).fetchall()
-            useless.extend(file for (file,) in some)
-            connection.execute(f"DELETE FROM segments WHERE {where}", values)
-
-        if self._logs is None:
-            self._logs = _logs(connection)
-        for (*at, operator), about in list(self._logs.items()):
-            after = states.get((at[0], at[1]))
-            if after is None and not whole:
-                continue
-            now = None if after is None else next((one.about for one in after.logs if one.operator == operator), None)
-            if now is None or now.chain != about.chain:
-                remove("stage = ? AND grp = ? AND operator = ?", *at, operator)
-                connection.execute("DELETE FROM logs WHERE stage = ? AND grp = ? AND operator = ?", (*at, operator))
-                del self._logs[at[0], at[1], operator]
-            elif now.first > about.first:
-                remove("stage = ? AND grp = ? AND operator = ? AND number < ?", *at, operator, now.first)
-        for at_, state in states.items():
-            for one in state.logs:
-                self._logs[*at_, one.operator] = one.about
-                row = *at_, one.operator, one.about.chain, one.about.first, one.about.next
-                connection.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?)", row)
-        return useless
 
     def _sign(self, connection: sqlite3.Connection) -> None:
         """Write a checksum of all that is in the database beside the epochs, with the name of the run."""
@@ -370,7 +315,7 @@ class LocalLog:
         return name
 
     def _tidy(self, folder: str = "states") -> None:
-        """Remove the files of states, or of segments, that are no longer."""
+        """Remove the files of states, or of sections, that are no longer."""
         needed = {file for (file,) in self._all(f"SELECT file FROM {folder} WHERE file IS NOT NULL")}
         for path in (self.path / folder).glob("*"):
             if path.name not in needed:
@@ -414,7 +359,7 @@ class LocalLog:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA journal_size_limit = {JOURNAL}")
-                connection.executescript(f"BEGIN;{_TABLES}COMMIT;")  # all tables or none, also after a kill
+                connection.executescript(f"BEGIN;{_TABLES}{TABLES}COMMIT;")  # all tables or none, also after a kill
                 self._check(connection)
                 self._connection = connection
         return self._connection
@@ -434,7 +379,7 @@ class LocalLog:
     def close(self) -> None:
         """Close the database."""
         with self._lock:
-            self.segments.close()
+            self.sections.close()
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
@@ -468,19 +413,9 @@ def _by_shard(rows: Iterable[tuple[int, int, bytes]]) -> dict[ShardId, Sequence[
 
 def _checksum(connection: sqlite3.Connection, states: int) -> int:
     """A checksum of what a database says of states. ``states``: that of their digests."""
-    logs = [tuple(one) for one in connection.execute(_LOGS).fetchall()] if _has_logs(connection) else []
+    logs = [(*at, *attrs.astuple(about)) for at, about in logs_of(connection).items()]
     shards = connection.execute(_SHARDS).fetchall()
     return checksum(states, shards, logs) if logs else checksum(states, shards)
-
-
-def _has_logs(connection: sqlite3.Connection) -> bool:
-    """Whether a database has logs: format 10 had none."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone() is not None
-
-
-def _logs(connection: sqlite3.Connection) -> dict[tuple[int, int, int], LogAbout]:
-    """The logs that a database has."""
-    return {(stage, group, operator): LogAbout(*about) for stage, group, operator, *about in connection.execute(_LOGS).fetchall()}
 
 
 def _sum(digests: Mapping[ShardId, Sequence[bytes]]) -> int:
@@ -496,7 +431,7 @@ def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int,
     """The states of a stage by key group."""
     log = LocalLog(view.path)
     shards = log.written_shards().get(stage.number)
-    some = ((group, state_of(parts, partial(log.segments.of, *at))) for at, parts in log.states(stage.number) for group in at[1:])
+    some = ((group, state_of(parts, partial(log.sections.of, *at))) for at, parts in log.states(stage.number) for group in at[1:])
     if shards is None or shards.number == view.key_groups:
         for group, state in some:
             yield group, dumps(state)

@@ -184,9 +184,9 @@ class ProcessRunner:
         for frame in frames[len(parts) :]:
             if frame.kind == Kind.LOG:
                 operator, about, size = pickle.loads(frame.payload)
-                logs.append(LogWrite(operator, about, segments := list[Part](), size))
+                logs.append(LogWrite(operator, about, sections := list[Part](), size))
             else:
-                segments.append(frame.payload)
+                sections.append(frame.payload)
         return StateParts([frame.payload for frame in parts], [frame.header for frame in parts], logs)
 
     # --------------------------------------------------------------------------------------------- processes

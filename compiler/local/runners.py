@@ -9,12 +9,12 @@ from typing import Protocol, final
 from tracetypes.compiler.local.kernels import Kernels, SplitAnswer, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.log import ShardId
-from tracetypes.compiler.local.segment_files import SegmentFiles
+from tracetypes.compiler.local.section_files import SectionFiles
 from tracetypes.compiler.local.states import Part, StateParts, state_of
 from tracetypes.compiler.runtime.emissions import Outlet
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.runtime.state_log import SegmentReader
+from tracetypes.compiler.runtime.state_log import SectionReader
 
 __all__ = ["Runner", "States", "ThreadRunner"]
 
@@ -23,15 +23,15 @@ __all__ = ["Runner", "States", "ThreadRunner"]
 class States:
     """The states of the shards that are in this process, between epochs and within. ``from_checkpoint``: those of shards that
     have received nothing yet, in parts; ``loaded``: the others. Each shard has one worker at a time, which changes only its
-    state. ``segments``: of logs; ``budget``: bytes that the states of a log may take in memory."""
+    state. ``sections``: of logs; ``budget``: bytes that the states of a log may take in memory."""
 
     def __init__(
         self,
         from_checkpoint: Mapping[ShardId, Sequence[Part]],
-        segments: SegmentFiles | None = None,
+        sections: SectionFiles | None = None,
         budget: int | None = None,
     ) -> None:
-        self.from_checkpoint, self.segments, self.budget = dict(from_checkpoint), segments, budget
+        self.from_checkpoint, self.sections, self.budget = dict(from_checkpoint), sections, budget
         self.loaded: dict[ShardId, StageState] = {}
         self.parts: dict[ShardId, StateParts] = {}
         """Of the shards that received something in the epoch, as they were at the barrier."""
@@ -40,15 +40,15 @@ class States:
         """The state of a shard."""
         if at not in self.loaded:
             before = self.from_checkpoint.pop(at, None)
-            self.loaded[at] = fresh() if before is None else state_of(before, self._segments_of(at))
+            self.loaded[at] = fresh() if before is None else state_of(before, self._sections_of(at))
         return self.loaded[at]
 
     def since_last(self, at: ShardId) -> StateParts:
         """What has changed in a shard since the last time, in parts."""
-        return StateParts.since_last(self.loaded[at], self._segments_of(at), self.budget)
+        return StateParts.since_last(self.loaded[at], self._sections_of(at), self.budget)
 
-    def _segments_of(self, at: ShardId) -> Callable[[int], SegmentReader] | None:
-        return None if self.segments is None else partial(self.segments.of, *at)
+    def _sections_of(self, at: ShardId) -> Callable[[int], SectionReader] | None:
+        return None if self.sections is None else partial(self.sections.of, *at)
 
 
 class Runner(Protocol):

@@ -127,8 +127,8 @@ class LocalSegment(RunningSegment):
         shards = shards_of(plan, self.options.tasks(self.plan.width))
         adopt_shards(self.log, self.plan, shards)
         stopping = self.control.stop.is_set
-        delivery, states, segments = store.output.delivery, self.log.states, self.log.segments
-        workers = Workers(plan, self.options, self.inputs, readers, delivery, states, shards, stopping, segments)
+        delivery, states, sections = store.output.delivery, self.log.states, self.log.sections
+        workers = Workers(plan, self.options, self.inputs, readers, delivery, states, shards, stopping, sections)
         settling, freed, epoch_size = Settling(), FreedMemory(), EpochSize()
         try:
             number = self.log.ended + 1

@@ -78,7 +78,7 @@ def adopt_shards(log: LocalLog, plan: Plan, number: int) -> None:
     states: dict[ShardId, StateParts] = {}
     owners: list[StageState] = []
     for stage in plan.stages:
-        some = [state_of(parts, partial(log.segments.of, *at)) for at, parts in log.states(stage.number)]
+        some = [state_of(parts, partial(log.sections.of, *at)) for at, parts in log.states(stage.number)]
         for shard, state in enumerate(regrouped(stage, some, number)):
             owners.append(state)  # its parts are views into it
             states[stage.number, shard] = StateParts.of(state)

@@ -18,7 +18,7 @@ from tracetypes.compiler.analysis.pickles import by_name, shipped
 from tracetypes.compiler.runtime.key_states import KeyStates
 from tracetypes.compiler.runtime.operators import UnorderedState
 from tracetypes.compiler.runtime.state import StageState
-from tracetypes.compiler.runtime.state_log import LogAbout, LogWrite, SegmentReader, StateLog
+from tracetypes.compiler.runtime.state_log import LogAbout, LogWrite, SectionReader, StateLog
 
 __all__ = ["Part", "StateParts", "digest_of", "state_of"]
 
@@ -63,9 +63,9 @@ class StateParts:
 
     @classmethod
     def since_last(
-        cls, state: StageState, segments: Callable[[int], SegmentReader] | None = None, budget: int | None = None
+        cls, state: StageState, sections: Callable[[int], SectionReader] | None = None, budget: int | None = None
     ) -> StateParts:
-        """Of a state; where many states are objects, only those that have changed since the last time. ``segments`` as in
+        """Of a state; where many states are objects, only those that have changed since the last time. ``sections`` as in
         :func:`state_of`; ``budget``: bytes that such states may take in memory."""
         logs: list[LogWrite] = []
         operators = list(state.operators)
@@ -80,8 +80,8 @@ class StateParts:
                 states.changes.clear()
                 states.removals.clear()
                 continue
-            if states.log.reader is None and segments is not None:
-                states.log.reader = segments(at)
+            if states.log.reader is None and sections is not None:
+                states.log.reader = sections(at)
             logs.append(states.log.write(at, states, budget))
             operators[at] = _with(one, logs[-1].about)
         parts = cls.of(attrs.evolve(state, operators=operators))
@@ -100,16 +100,16 @@ def digest_of(part: Part) -> bytes:
     return hashlib.blake2b(part, digest_size=16).digest()
 
 
-def state_of(parts: Sequence[Part], segments: Callable[[int], SegmentReader] | None = None) -> Any:
-    """The state of parts that we wrote into a checkpoint. Buffers may change then, as they could before. ``segments``: those
+def state_of(parts: Sequence[Part], sections: Callable[[int], SectionReader] | None = None) -> Any:
+    """The state of parts that we wrote into a checkpoint. Buffers may change then, as they could before. ``sections``: those
     of the log of an operator."""
     head, *buffers = parts
     state = pickle.loads(head, buffers=[bytearray(one) for one in buffers])
     if isinstance(state, StageState):
         for at, one in enumerate(state.operators):
             if isinstance(about := _objects(one), LogAbout):
-                assert segments is not None
-                state.operators[at] = _with(one, StateLog.read(about, segments(at)))
+                assert sections is not None
+                state.operators[at] = _with(one, StateLog.read(about, sections(at)))
     return state
 
 

@@ -24,7 +24,7 @@ from tracetypes.compiler.local.kernels import Kernels, SplitTask
 from tracetypes.compiler.local.lateness import KnownTimes
 from tracetypes.compiler.local.prints import operators_print, show_prints
 from tracetypes.compiler.local.runners import States, ThreadRunner
-from tracetypes.compiler.local.segment_files import SegmentFiles
+from tracetypes.compiler.local.section_files import SectionFiles
 from tracetypes.compiler.plan.plan import ChannelLink, Plan, SourceLink, links
 from tracetypes.compiler.runtime.messages import Message
 from tracetypes.compiler.store.channel import Contents
@@ -45,7 +45,7 @@ class Setup:
     inputs: Mapping[str, SplitReader]
     contents: Mapping[str, Contents]
     delivery: Delivery
-    segments: SegmentFiles | None
+    sections: SectionFiles | None
     budget: int | None
 
 
@@ -94,7 +94,7 @@ class _Worker:
                     yield Frame(Kind.PART, header=digest, payload=part)
                 for log in state.logs:
                     yield Frame(Kind.LOG, payload=pickle.dumps((log.operator, log.about, log.size)))
-                    yield from (Frame(Kind.SEGMENT, payload=segment) for segment in log.segments)
+                    yield from (Frame(Kind.SECTION, payload=section) for section in log.sections)
             case kind:
                 raise AssertionError(f"no request has kind {kind}")
 
@@ -114,7 +114,7 @@ class _Worker:
         self.kernels = Kernels(setup.plan, setup.inputs, setup.contents, setup.delivery)
         files = isinstance(setup.delivery, Staging)
         self.outlets = [_Frames(self.connection, files and stage is setup.plan.stages[-1]) for stage in setup.plan.stages]
-        self.states = States({}, setup.segments, setup.budget)
+        self.states = States({}, setup.sections, setup.budget)
         self.runner = ThreadRunner(lambda: self.kernels, self.states)
 
     def _read(self, request: Frame) -> Iterator[Frame]:

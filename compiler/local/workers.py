@@ -15,7 +15,7 @@ from tracetypes.compiler.local.options import LocalOptions
 from tracetypes.compiler.local.placement import Cost, InPython, may_start
 from tracetypes.compiler.local.processes import ProcessRunner, WorkerPool
 from tracetypes.compiler.local.runners import Runner, States, ThreadRunner
-from tracetypes.compiler.local.segment_files import SegmentFiles
+from tracetypes.compiler.local.section_files import SectionFiles
 from tracetypes.compiler.local.shards import in_shards
 from tracetypes.compiler.local.states import Part, StateParts
 from tracetypes.compiler.local.worker_main import Setup
@@ -32,7 +32,7 @@ KEYED: Final = (OpKeyedOrdered, OpKeyedUnordered)
 
 class Workers:
     """Who runs the epochs of a plan. ``delivery``: of the sink's rows. ``load``: the states that a start finds, in parts.
-    ``shards``: how many shards there are of each stage. ``stopping``: whether the run is asked to stop. ``segments``: those
+    ``shards``: how many shards there are of each stage. ``stopping``: whether the run is asked to stop. ``sections``: those
     of logs of states."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Workers:
         load: Callable[[], Iterable[tuple[ShardId, Sequence[Part]]]],
         shards: int,
         stopping: Callable[[], bool] = lambda: False,
-        segments: SegmentFiles | None = None,
+        sections: SectionFiles | None = None,
     ) -> None:
-        self.shards, self.stopping, self.segments = shards, stopping, segments
+        self.shards, self.stopping, self.sections = shards, stopping, sections
         self.options, self.inputs, self.delivery, self.load = options, inputs, delivery, load
         self.contents = {name: one.channel.contents for name, one in channels.items()}
         self.pool, self.cost = WorkerPool(), Cost()
@@ -61,7 +61,7 @@ class Workers:
             self.driver.close()
         self.pool.renew()
         self.plan = sharded = in_shards(plan, self.shards)
-        self.states = States(dict(self.load()), self.segments, self.budget)
+        self.states = States(dict(self.load()), self.sections, self.budget)
         own = threading.local()
 
         def kernels() -> Kernels:
@@ -79,7 +79,7 @@ class Workers:
 
         def setup() -> Setup:
             inputs = {name: one.for_worker() for name, one in self.inputs.items()}
-            return Setup(plan, inputs, self.contents, self.delivery, self.segments, self.budget)
+            return Setup(plan, inputs, self.contents, self.delivery, self.sections, self.budget)
 
         return ProcessRunner(here, plan, setup, self.pool, self.cost, always=self.options.processes == "always")
 

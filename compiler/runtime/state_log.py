@@ -2,14 +2,14 @@
 
 ::
 
-    segment 7     states of some keys, each by itself, and keys that were removed
-    segment 8     what the next commit with a change has written
+    section 7     states of some keys, each by itself, and keys that were removed
+    section 8     what the next commit with a change has written
     ...
 
-The last segment with a key has its state. So the first segment may go when none of its states counts any more. While the segments
-have more than twice the bytes of the states that count, a commit writes states of the first segment again: at most ``AGAIN``
+The last section with a key has its state. So the first section may go when none of its states counts any more. While the sections
+have more than twice the bytes of the states that count, a commit writes states of the first section again: at most ``AGAIN``
 bytes for each byte that has changed. That bounds both what an epoch writes and what is on disk. (Where keys change at random, few
-states of the first segment count when its turn comes, and a third is written again, or less.)
+states of the first section count when its turn comes, and a third is written again, or less.)
 
 A log takes some microseconds for each state, twenty times as long as a pickle of many. So it pays where an epoch changes few
 of many states (:meth:`StateLog.pays`); else a checkpoint has them as a dict.
@@ -17,7 +17,7 @@ of many states (:meth:`StateLog.pays`); else a checkpoint has them as a dict.
 A state counts as changed when its bytes differ, so operators that look at all keys write only some. A log that is read has
 its keys in memory; a state is read when somebody asks for it. With a budget, states that were not used lately lie on disk only.
 
-A segment is a length (8 bytes), a head of so many bytes, and the states one after the other, each with a checksum behind it. The
+A section is a length (8 bytes), a head of so many bytes, and the states one after the other, each with a checksum behind it. The
 head has the keys and the size of each state.
 """
 
@@ -35,10 +35,10 @@ import attrs
 from tracetypes.compiler.analysis.pickles import dumps, dumps_each, loads
 from tracetypes.compiler.runtime.key_states import KeyStates
 
-__all__ = ["LENGTH", "LogAbout", "LogWrite", "SegmentReader", "StateLog"]
+__all__ = ["LENGTH", "LogAbout", "LogWrite", "SectionReader", "StateLog"]
 
 PIECE: Final = 4 << 20
-"""Bytes of a segment, about, where a commit has more to write."""
+"""Bytes of a section, about, where a commit has more to write."""
 
 SPARE: Final = 1 << 20
 """Bytes that may be on disk besides twice what counts."""
@@ -62,7 +62,7 @@ TURNS: Final = 3
 """Commits in a row that a log has to be slower than a dict, twice as slow, before it ends."""
 
 LENGTH: Final = struct.Struct("<Q")
-"""How long the head of a segment is."""
+"""How long the head of a section is."""
 
 _CHECK: Final = struct.Struct("<I")
 
@@ -73,7 +73,7 @@ _HASH: Final = (1 << _HASHED) - 1
 
 @attrs.frozen
 class LogAbout:
-    """What a checkpoint has in the place of states that lie in a log: segments ``first`` to ``next - 1`` of ``chain``."""
+    """What a checkpoint has in the place of states that lie in a log: sections ``first`` to ``next - 1`` of ``chain``."""
 
     chain: str
     first: int
@@ -82,33 +82,33 @@ class LogAbout:
 
 @attrs.frozen(eq=False)
 class LogWrite:
-    """What a commit writes. ``operator``: whose states; ``segments``: the last ones; ``size``: bytes of all segments."""
+    """What a commit writes. ``operator``: whose states; ``sections``: the last ones; ``size``: bytes of all sections."""
 
     operator: int
     about: LogAbout
-    segments: Sequence[bytes | bytearray | memoryview]
+    sections: Sequence[bytes | bytearray | memoryview]
     size: int
 
 
-class SegmentReader(Protocol):
-    """Reads the segments of one log. Raises errors of its backend."""
+class SectionReader(Protocol):
+    """Reads the sections of one log. Raises errors of its backend."""
 
     def head(self, number: int) -> tuple[bytes, int]:
-        """The head of a segment, and how many bytes the segment has."""
+        """The head of a section, and how many bytes the section has."""
 
     def read(self, number: int, start: int, size: int) -> bytes:
-        """Some bytes of a segment."""
+        """Some bytes of a section."""
 
     def close(self, number: int) -> None:
-        """A segment will be removed."""
+        """A section will be removed."""
 
     def damage(self, number: int) -> Exception:
-        """The error for a segment that is not what was written."""
+        """The error for a section that is not what was written."""
 
 
 @attrs.define(eq=False)
-class _Segment:
-    """A segment that is written: its keys, how many of its states count, and its bytes."""
+class _Section:
+    """A section that is written: its keys, how many of its states count, and its bytes."""
 
     keys: Sequence[Any]
     count: int
@@ -142,22 +142,22 @@ class _Rows:
 
 @final
 class StateLog:
-    """The log of the states of one operator. ``chain``: another one is another log; ``first``: its first segment."""
+    """The log of the states of one operator. ``chain``: another one is another log; ``first``: its first section."""
 
-    def __init__(self, chain: str = "", first: int = 0, reader: SegmentReader | None = None) -> None:
+    def __init__(self, chain: str = "", first: int = 0, reader: SectionReader | None = None) -> None:
         self.chain, self.first, self.reader = chain or os.urandom(8).hex(), first, reader
-        self.segments: dict[int, _Segment] = {}
+        self.sections: dict[int, _Section] = {}
         """By number, without a gap."""
         self.places: dict[Any, int] = {}
-        """Where the states lie that are in memory, segment, start (32 bits) and size (32 bits), and the hash (64 bits) of
+        """Where the states lie that are in memory, section, start (32 bits) and size (32 bits), and the hash (64 bits) of
         their bytes there."""
         self.size, self.live, self.memory = 0, 0.0, 0
-        """Bytes of the segments (of the dict, where the log is off), of the states in them that count, and of states in memory,
+        """Bytes of the sections (of the dict, where the log is off), of the states in them that count, and of states in memory,
         about."""
         self.credit = 0.0
         """Bytes that may be written again; below zero if a commit has written more."""
         self.passed = 0
-        """How many states of the first segment need not be looked at any more."""
+        """How many states of the first section need not be looked at any more."""
         self.is_on = False
         """Whether states are written here, or lie in a dict for now."""
         self.slow = 0
@@ -181,8 +181,8 @@ class StateLog:
 
     @property
     def next(self) -> int:
-        """The number of the next segment."""
-        return self.first + len(self.segments)
+        """The number of the next section."""
+        return self.first + len(self.sections)
 
     # --------------------------------------------------------------------------------------------- writing
 
@@ -197,13 +197,13 @@ class StateLog:
         self._changes(states, rows)
         self.credit = min(self.credit, 0.0) + AGAIN * sum(map(len, rows.states))
         self._first_again(states, rows)
-        segments = [self._append(states, some, gone) for some, gone in _pieces(rows, removals)]
+        sections = [self._append(states, some, gone) for some, gone in _pieces(rows, removals)]
         if budget is not None:
             self.used |= states.changes
             self._evict(states, budget)
         states.changes.clear()
         states.removals.clear()
-        return LogWrite(operator, LogAbout(self.chain, self.first, self.next), segments, self.size)
+        return LogWrite(operator, LogAbout(self.chain, self.first, self.next), sections, self.size)
 
     def _changes(self, states: KeyStates, rows: _Rows) -> None:
         """Add the states that have changed."""
@@ -225,19 +225,19 @@ class StateLog:
             self.memory -= (place & _HALF) + OBJECT
         elif (place := states.cold.pop(key, None)) is None:
             return False
-        segment = self.segments[place >> 64]
-        segment.count -= 1
-        self.live -= segment.each
+        section = self.sections[place >> 64]
+        section.count -= 1
+        self.live -= section.each
         return True
 
     def _first_again(self, states: KeyStates, rows: _Rows) -> None:
-        """Remove first segments. Add states of them that count."""
+        """Remove first sections. Add states of them that count."""
         keys: list[Any] = []
-        while self.segments:
-            segment = self.segments[self.first]
-            if segment.count and (self.size <= 2 * self.live + SPARE or self.credit <= 0):
+        while self.sections:
+            section = self.sections[self.first]
+            if section.count and (self.size <= 2 * self.live + SPARE or self.credit <= 0):
                 break
-            for key in segment.keys[self.passed :] if segment.count else ():
+            for key in section.keys[self.passed :] if section.count else ():
                 self.passed += 1
                 place = self.places.get(key, 0) >> _HASHED or states.cold.get(key, 0)
                 if not place or place >> 64 != self.first:
@@ -247,21 +247,21 @@ class StateLog:
                 else:
                     rows.add(key, None, self._bytes(place))
                 self._leave(states, key)
-                self.credit -= segment.each
-                if self.credit <= 0 or not segment.count:
+                self.credit -= section.each
+                if self.credit <= 0 or not section.count:
                     break
-            if not segment.count:
-                del self.segments[self.first]
+            if not section.count:
+                del self.sections[self.first]
                 if self.reader is not None:
                     self.reader.close(self.first)
-                self.size -= segment.size
+                self.size -= section.size
                 self.first, self.passed = self.first + 1, 0
         data, ends = dumps_each(list(map(states.__getitem__, keys)))
         for key, start, end in zip(keys, [0, *ends], ends, strict=False):
             rows.add(key, hash(state := data[start:end]) & _HASH, state)
 
     def _append(self, states: KeyStates, rows: _Rows, removals: Sequence[Any]) -> bytes:
-        """A segment of rows."""
+        """A section of rows."""
         number, sizes = self.next, list(map(len, rows.states))
         head = pickle.dumps((dumps((rows.keys, removals)), sizes), protocol=5)
         parts = [LENGTH.pack(len(head)), head]
@@ -276,7 +276,7 @@ class StateLog:
                 places[key] = place << _HASHED | hash_
                 memory += (place & _HALF) + OBJECT
         self.memory += memory
-        self.segments[number] = _Segment(rows.keys, len(sizes), len(content))
+        self.sections[number] = _Section(rows.keys, len(sizes), len(content))
         self.size += len(content)
         self.live += len(content) if sizes else 0
         return content
@@ -284,7 +284,7 @@ class StateLog:
     # --------------------------------------------------------------------------------------------- reading
 
     @classmethod
-    def read(cls, about: LogAbout, reader: SegmentReader) -> KeyStates:
+    def read(cls, about: LogAbout, reader: SectionReader) -> KeyStates:
         """The states that a log has. None of them is in memory."""
         log = cls(about.chain, about.first, reader)
         log.is_on = True
@@ -295,14 +295,14 @@ class StateLog:
             keys, removals = loads(data)
             for key in removals:
                 if (place := cold.pop(key, None)) is not None:
-                    log.segments[place >> 64].count -= 1
+                    log.sections[place >> 64].count -= 1
             for key, place in zip(keys, _places(number, len(head), sizes), strict=True):
                 if (before := cold.get(key)) is not None:
-                    log.segments[before >> 64].count -= 1
+                    log.sections[before >> 64].count -= 1
                 cold[key] = place
-            log.segments[number] = _Segment(keys, len(keys), size)
-        log.size = sum(one.size for one in log.segments.values())
-        log.live = sum(one.each * one.count for one in log.segments.values())
+            log.sections[number] = _Section(keys, len(keys), size)
+        log.size = sum(one.size for one in log.sections.values())
+        log.live = sum(one.each * one.count for one in log.sections.values())
         return KeyStates({}, log, cold)
 
     def load(self, key: Any, place: int) -> Any:
@@ -338,7 +338,7 @@ class StateLog:
 
 
 def _places(number: int, head: int, sizes: Sequence[int]) -> Iterator[int]:
-    """Where the states of a segment lie."""
+    """Where the states of a section lie."""
     start = LENGTH.size + head
     for size in sizes:
         yield number << 64 | start << 32 | size

@@ -42,7 +42,7 @@ STEPS: Final[list[tuple[Any, str]]] = [
     (ChannelOutput, "take"),
     (gate_channel, "move"),
     (gate_channel, "write_json"),
-    (gate_channel, "write_synced"),
+    (ChannelOutput, "send"),
     (gate_channel, "_write"),
     (GateOutput, "_forget"),
     (GateOutput, "tidy"),

@@ -31,6 +31,7 @@ from tracetypes.cli import main
 from tracetypes.compiler.local import log as logs
 from tracetypes.compiler.local import states
 from tracetypes.compiler.local.log import LocalLog
+from tracetypes.compiler.local.section_files import LogRows
 from tracetypes.compiler.runtime import state_log
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.templates import EmitValue
@@ -143,7 +144,7 @@ def answers(out: Path) -> list[Any]:
 
 def written(place: Path) -> int:
     with sqlite3.connect(place / "ck/local/epochs.db") as connection:
-        return int(connection.execute("SELECT sum(size) FROM segments").fetchone()[0] or 0)
+        return int(connection.execute("SELECT sum(size) FROM sections").fetchone()[0] or 0)
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -168,7 +169,7 @@ def test_an_epoch_writes_what_has_changed(tmp_path: Path, flow: str, monkeypatch
     end = LocalLog.end
 
     def watched(self: LocalLog, number: int, some: Any) -> None:
-        sizes.append(sum(len(one) for parts in some.values() for log in parts.logs for one in log.segments))
+        sizes.append(sum(len(one) for parts in some.values() for log in parts.logs for one in log.sections))
         assert all(len(part) < 2 * LOGGED for parts in some.values() if parts.logs for part in parts.parts)
         end(self, number, some)
 
@@ -178,22 +179,22 @@ def test_an_epoch_writes_what_has_changed(tmp_path: Path, flow: str, monkeypatch
     go(flow, tmp_path)
     assert max(sizes) > 8 * max(sizes[3:])
     assert min(sizes[3:]) > 0
-    files = {one.name for one in (tmp_path / "ck/local/segments").glob("*")}
+    files = {one.name for one in (tmp_path / "ck/local/sections").glob("*")}
     with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
-        assert files == {one for (one,) in connection.execute("SELECT file FROM segments WHERE file IS NOT NULL")}
+        assert files == {one for (one,) in connection.execute("SELECT file FROM sections WHERE file IS NOT NULL")}
 
 
-def test_large_segments_are_files_and_go_when_nobody_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_sections_are_files_and_go_when_nobody_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LARGE", 1)
     for number in range(30):
         write_rows(tmp_path / "rows", number, some_keys(number))
     go("ordered", tmp_path)
-    folder = tmp_path / "ck/local/segments"
+    folder = tmp_path / "ck/local/sections"
     files = {one.name for one in folder.glob("*")}
     with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
-        assert files == {one for (one,) in connection.execute("SELECT file FROM segments")}
+        assert files == {one for (one,) in connection.execute("SELECT file FROM sections")}
         ((first, behind),) = connection.execute("SELECT first, next FROM logs").fetchall()
-        numbers = [number for (number,) in connection.execute("SELECT number FROM segments ORDER BY number")]
+        numbers = [number for (number,) in connection.execute("SELECT number FROM sections ORDER BY number")]
     assert first > 0
     assert numbers == list(range(first, behind))
     (folder / "0-0-1-old-3").write_text("of a commit that a kill ended")
@@ -210,7 +211,7 @@ def test_states_that_all_change_lie_in_a_dict(tmp_path: Path, monkeypatch: pytes
     end = LocalLog.end
 
     def watched(self: LocalLog, number: int, some: Any) -> None:
-        sizes.append(sum(len(one) for parts in some.values() for log in parts.logs for one in log.segments))
+        sizes.append(sum(len(one) for parts in some.values() for log in parts.logs for one in log.sections))
         end(self, number, some)
 
     monkeypatch.setattr(LocalLog, "end", watched)
@@ -247,12 +248,12 @@ def test_damage_is_noticed_before_an_answer_is_wrong(
     go("ordered", tmp_path)
     change: Any = DAMAGES[damage]
     for number, file, content in rows_of(tmp_path):
-        path = tmp_path / "ck/local/segments" / str(file)
+        path = tmp_path / "ck/local/sections" / str(file)
         with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
             if change is None and not large:
-                connection.execute("DELETE FROM segments WHERE number = ?", (number,))
+                connection.execute("DELETE FROM sections WHERE number = ?", (number,))
             elif not large:
-                connection.execute("UPDATE segments SET content = ? WHERE number = ?", (change(content), number))
+                connection.execute("UPDATE sections SET content = ? WHERE number = ?", (change(content), number))
             elif change is None:
                 path.unlink()
             else:
@@ -265,7 +266,7 @@ def test_damage_is_noticed_before_an_answer_is_wrong(
 
 def rows_of(place: Path) -> list[Any]:
     with sqlite3.connect(place / "ck/local/epochs.db") as connection:
-        return connection.execute("SELECT number, file, content FROM segments").fetchall()
+        return connection.execute("SELECT number, file, content FROM sections").fetchall()
 
 
 def test_a_log_of_an_earlier_commit_is_noticed(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_a_checkpoint_of_the_format_before_goes_on(tmp_path: Path, monkeypatch: 
         write_rows(tmp_path / "rows", number, some_keys(number))
     go("ordered", tmp_path)
     with sqlite3.connect(tmp_path / "ck/local/epochs.db") as connection:
-        connection.executescript("DROP TABLE logs; DROP TABLE segments")
+        connection.executescript("DROP TABLE logs; DROP TABLE sections")
     about = tmp_path / "ck/format.json"
     write_json(about, {"format": 10, "tracetypes": "0.1.0"})
     assert main(["state", str(tmp_path / "ck"), "tests.local.test_state_logs:ORDERED"]) == 0
@@ -355,7 +356,8 @@ tests.go("ordered", Path(sys.argv[1]), state_memory="30KB")
 
 def killed(place: Path, step: str, at: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """A run that ends after a step of a commit is done for so many times; whether it came so far."""
-    count, before = [0], getattr(LocalLog, step)
+    owner: Any = LogRows if step == "write" else LocalLog
+    count, before = [0], getattr(owner, step)
 
     def step_and_end(*arguments: Any, **named: Any) -> Any:
         result = before(*arguments, **named)
@@ -365,7 +367,7 @@ def killed(place: Path, step: str, at: int, monkeypatch: pytest.MonkeyPatch) -> 
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalLog, step, step_and_end)
+        patch.setattr(owner, step, step_and_end)
         try:
             go("ordered", place, state_memory="30KB")
         except RunError as error:
@@ -377,9 +379,9 @@ class Killed(BaseException):
     """What ends a run."""
 
 
-@pytest.mark.parametrize("step", ["_file", "_write_logs", "_sign", "_tidy"])
+@pytest.mark.parametrize("step", ["_file", "write", "_sign", "_tidy"])
 def test_a_run_that_ends_in_a_commit_goes_on(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With segments that are written and not committed, and with old ones that are not removed yet."""
+    """With sections that are written and not committed, and with old ones that are not removed yet."""
     monkeypatch.setattr(logs, "LARGE", 3000)
     for number in range(12):
         write_rows(tmp_path / "rows", number, some_keys(number))
@@ -394,7 +396,7 @@ def test_a_run_that_ends_in_a_commit_goes_on(tmp_path: Path, step: str, monkeypa
 @pytest.mark.nightly
 @pytest.mark.parametrize("at", [1, 4, 9])
 def test_a_run_that_is_killed_in_a_commit_goes_on(tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With segments that are written and not committed, and with old ones that are not removed yet."""
+    """With sections that are written and not committed, and with old ones that are not removed yet."""
     monkeypatch.setattr(logs, "LARGE", 3000)
     for number in range(10):
         write_rows(tmp_path / "rows", number, some_keys(number))
