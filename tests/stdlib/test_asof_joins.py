@@ -127,7 +127,7 @@ def test_laws(how: Any, direction: Any, strict: bool, joined_as: Any) -> None:
 )
 def test_any_deployment_gives_the_same(how: dict[str, Any]) -> None:
     flow = both(lambda a, b: asof_join(a, b, left_time=second, right_time=price_second, tolerance=4, **how), delay=20)
-    assert check_deployments(flow, rows={"left": ROWS, "right": PRICES}, max_examples=some(15))
+    assert check_deployments(flow, rows={"left": ROWS, "right": PRICES}, max_examples=some(50))
 
 
 @pytest.mark.parametrize(
