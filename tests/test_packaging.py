@@ -148,7 +148,7 @@ def test_the_extra_local_is_enough_for_the_first_example(install: Install, monke
     monkeypatch.delenv("TRACETYPES_BACKEND", raising=False)
     installed, text = install("local"), README.read_text(encoding="utf-8")
     assert {path.name for path in installed.site.iterdir()} & {"pyspark", "py4j", "pandas", "grpc", "deltalake", "paho"} == set()
-    wrong, last, runs = blocks(text, "python")
+    wrong, last, runs, rides = blocks(text, "python")
     (installed.folder / "gaps.py").write_text("\n".join(wrong.splitlines()[:-1]) + "\n" + last, encoding="utf-8")
     on_spark, locally = "parallelism=4)", 'parallelism=4, backend="local")'
     assert runs.count(on_spark) == 1
@@ -159,6 +159,8 @@ def test_the_extra_local_is_enough_for_the_first_example(install: Install, monke
     installed.run("tracetypes", *command[1:])
     lines = [line for file in (installed.folder / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
     assert sorted(lines) == sorted(rows.splitlines())
+    (installed.folder / "rides.py").write_text(rides, encoding="utf-8")
+    assert "rides" in installed.run("tracetypes", "check", "rides.py")
     with pytest.raises(AssertionError, match=r"TT401 pyspark\S* is not installed\n +fix: +pip install 'tracetypes\[spark\]'"):
         installed.run("tracetypes", *command[1:], "--backend", "spark")
 
