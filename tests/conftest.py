@@ -26,7 +26,7 @@ dev = settings.get_profile("dev")
 settings.register_profile(
     "ci",
     parent=dev,
-    max_examples=16,
+    max_examples=12,
     derandomize=True,
     database=None,
     print_blob=True,

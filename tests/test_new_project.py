@@ -50,8 +50,8 @@ def test_a_new_project_runs(here: Path, capsys: pytest.CaptureFixture[str], monk
     "rows",
     [
         "when,city,mm\n2026-01-01T00:00:05Z,Oslo,1.5\n2026-01-01T00:00:50Z,Rome,0\n2026-01-01T00:01:05Z,Oslo,2\n",
-        "n,ts\n1,1767225605\n2,1767225606\n",
-        "ts;x\n1767225605000;0.5\n1767225606000;0.25\n",
+        pytest.param("n,ts\n1,1767225605\n2,1767225606\n", marks=pytest.mark.nightly),
+        pytest.param("ts;x\n1767225605000;0.5\n1767225606000;0.25\n", marks=pytest.mark.nightly),
     ],
 )
 def test_a_project_for_data_of_ones_own_runs(here: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:

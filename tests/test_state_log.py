@@ -124,7 +124,7 @@ def test_what_is_written_and_what_is_on_disk_are_bounded(share: float, monkeypat
     disk = Disk()
     states = disk.of({key: draw.randbytes(200) for key in range(5000)})
     live, changed = disk.size, 0
-    for _ in range(int(8 / share) if share < 1 else 8):
+    for _ in range(min(int(8 / share), 3000) if share < 1 else 8):
         keys = draw.sample(range(5000), int(5000 * share))
         for key in keys:
             states[key] = draw.randbytes(200)

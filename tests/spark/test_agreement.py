@@ -115,7 +115,7 @@ def agrees(spark: SparkSession, case: Case) -> None:
 QUICK = set(Phase) - {Phase.shrink, Phase.explain}
 
 
-@settings(max_examples=2, phases=QUICK, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1, phases=QUICK, suppress_health_check=list(HealthCheck))
 @given(cases(most_operators=3))
 def test_random_graphs(spark: SparkSession, case: Case) -> None:
     agrees(spark, case)

@@ -218,6 +218,7 @@ def test_a_run_that_goes_on_may_reject_each_row(cli: Cli, tmp_path: Path) -> Non
     assert "TT241" not in ran.err
 
 
+@pytest.mark.repeated
 def test_csv_as_it_comes(cli: Cli, tmp_path: Path) -> None:
     """A header in each file, a byte order mark, Windows line ends, blank lines, quotes; and rows that do not fit."""
     good = ["a,1,5", '"b, the ""2nd""",2,7', "a,11,1"]
@@ -399,7 +400,8 @@ BACKWARDS = {
 }
 
 
-@pytest.mark.parametrize("case", often(BACKWARDS))
+@pytest.mark.repeated
+@pytest.mark.parametrize("case", BACKWARDS)
 def test_time_that_runs_backwards(spark: SparkSession, tmp_path: Path, case: str) -> None:
     files, step = BACKWARDS[case]
     lines = [line for file in files for line in file]

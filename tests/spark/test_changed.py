@@ -129,6 +129,7 @@ def test_what_cannot_go_on_is_refused_and_nothing_is_lost(spark: SparkSession, t
     job.is_right()
 
 
+@pytest.mark.repeated
 def test_TT211_a_changed_graph_would_take_rows_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_crash_at_any_point_of_a_program(
     crash_and_go_on(Job(spark, tmp_path, dags.diamond(), files=2), POINTS[point], monkeypatch)
 
 
+@pytest.mark.repeated
 def test_a_failure_stops_all_queries_and_tells_its_cause(spark: SparkSession, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     flag.write_text("")

@@ -342,6 +342,7 @@ def test_appended_lines_of_a_run_that_follows_and_of_the_next(
     job.is_right([one for file in ROWS for one in file])
 
 
+@pytest.mark.repeated
 def test_a_file_that_is_removed_before_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,8 @@ from tests.pages import ROOT
 from tests.test_own_connectors import CLICKS, EXAMPLE, FLOW, expected, fill, killed, package, rows_in
 
 
-@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("again", [False, True])
 def test_a_run_from_table_to_table(tmp_path: Path, again: bool) -> None:
     """In several micro-batches, and again with rows that came later."""
     package(tmp_path / "site", "shelves", EXAMPLE.replace("LARGEST = 1000", "LARGEST = 100"), "shelf = shelves:connector")

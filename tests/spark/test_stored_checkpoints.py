@@ -78,6 +78,7 @@ def expect_answer(server: Server, place: Path, lines: list[str]) -> None:
             assert SECRET.encode() not in content
 
 
+@pytest.mark.nightly
 def test_a_driver_is_killed_and_the_next_one_takes_over(server: Server, tmp_path: Path) -> None:
     lines = put_files(server, tmp_path)
     with running(server) as first:
