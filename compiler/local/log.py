@@ -6,9 +6,8 @@
                                        table shards: how many shards each stage has. table about: the run
     CHECKPOINT/local/states/0-3-1-17   a large part of a state: of stage 0, shard 3, part 1, written by epoch 17
     CHECKPOINT/local/states/0-3-1-of-8 the same, written when a run that goes on has put the states into 8 shards
-    CHECKPOINT/local/sections/0-3-1-4f-9  section 9 of the log 4f of operator 1, whose states by key are objects; small ones
-    are rows
-                                       of table sections. table logs: which sections each log has
+    CHECKPOINT/local/sections/0-3-1-4f-9  a large section, number 9, of the log 4f of operator 1: states by key that are
+                                       objects. table sections: the small ones. table logs: which sections each log has
 
 A shard has several key groups (:mod:`.shards`). Without a row in that table, each key group is a shard.
 
@@ -27,7 +26,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import cached_property, partial, reduce
 from itertools import groupby
 from operator import xor
@@ -37,7 +36,7 @@ from zlib import crc32
 import attrs
 
 from tracetypes.compiler.analysis.pickles import dumps, loads
-from tracetypes.compiler.local.section_files import TABLES, LogRows, SectionFiles, logs_of
+from tracetypes.compiler.local.section_files import TABLES, LogRows, SectionFiles, logs_of, sound
 from tracetypes.compiler.local.states import Part, StateParts, digest_of, state_of
 from tracetypes.compiler.plan.fingerprint import Fingerprint
 from tracetypes.compiler.runtime.regroup import divided
@@ -47,7 +46,7 @@ from tracetypes.compiler.store.listings import listings_in
 from tracetypes.compiler.store.places import Place, on_disk
 from tracetypes.compiler.store.small_files import apart, damaged, read_json
 from tracetypes.compiler.wire.seals import checksum
-from tracetypes.errors import RunError
+from tracetypes.errors import RunError, UsageError
 
 __all__ = ["LocalLog", "ShardId", "Shards", "Takes", "stage_states"]
 
@@ -62,12 +61,6 @@ JOURNAL = 8 << 20
 
 KEPT = 100
 """How many epochs are kept, as many as commit records."""
-
-UNWRITABLE = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
-    | {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
-)
-"""Codes of errors of SQLite that say nothing about what is in the database: it cannot be written. A full disk has several."""
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS epochs (
@@ -364,17 +357,9 @@ class LocalLog:
                 self._connection = connection
         return self._connection
 
-    @contextmanager
-    def _sound(self) -> Iterator[None]:
+    def _sound(self) -> AbstractContextManager[None]:
         """A context. Raises :class:`RunError` ``TT225`` if SQLite cannot read the database, ``TT209`` if it cannot write it."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0)
-            if {code, code & 0xFF} & UNWRITABLE:
-                fix = "see whether the disk is full or the directory may be written, and run again to go on"
-                raise RunError("TT209", f"{self.path / 'epochs.db'} cannot be written: {error}", fix=fix) from error
-            raise damaged(self.path / "epochs.db", error, "what each micro-batch takes, and the states") from error
+        return sound(self.path / "epochs.db", "what each micro-batch takes, and the states")
 
     def close(self) -> None:
         """Close the database."""
@@ -428,10 +413,22 @@ def _sum_of(at: ShardId, digests: Sequence[bytes] | None) -> int:
 
 
 def stage_states(view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
-    """The states of a stage by key group."""
-    log = LocalLog(view.path)
+    """The states of a stage by key group. Raises :class:`UsageError` ``TT408`` if a run that goes on has removed what they
+    are in."""
+    with closing(LocalLog(view.path)) as log:
+        ended = log.ended
+        try:
+            yield from _stage_states(log, view, stage)
+        except RunError as error:
+            if log.ended == ended:
+                raise
+            what = f"the run of {view.path} has gone on while its states were read"
+            raise UsageError("TT408", what, fix="ask again, or stop the run first") from error
+
+
+def _stage_states(log: LocalLog, view: CheckpointView, stage: StageAbout) -> Iterator[tuple[int, bytes]]:
     shards = log.written_shards().get(stage.number)
-    some = ((group, state_of(parts, partial(log.sections.of, *at))) for at, parts in log.states(stage.number) for group in at[1:])
+    some = ((at[1], state_of(parts, partial(log.sections.of, *at))) for at, parts in log.states(stage.number))
     if shards is None or shards.number == view.key_groups:
         for group, state in some:
             yield group, dumps(state)

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
@@ -21,7 +21,7 @@ from tracetypes.compiler.runtime.state_log import LENGTH, LogAbout, LogWrite
 from tracetypes.compiler.store.small_files import damaged
 from tracetypes.errors import RunError
 
-__all__ = ["TABLES", "LogRows", "LogSections", "SectionFiles", "logs_of"]
+__all__ = ["TABLES", "LogRows", "LogSections", "SectionFiles", "logs_of", "sound"]
 
 TABLES: Final = """
     CREATE TABLE IF NOT EXISTS logs (
@@ -36,8 +36,28 @@ TABLES: Final = """
 
 _LOGS: Final = "SELECT stage, grp, operator, chain, first, next FROM logs ORDER BY stage, grp, operator"
 
+UNWRITABLE: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+    | {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+"""Codes of errors of SQLite that say nothing about what is in the database: it cannot be written. A full disk has several."""
+
 OPEN: Final = 32
 """Files of a log that are open at a time."""
+
+
+@contextmanager
+def sound(path: Path, lost: str) -> Iterator[None]:
+    """A context. Raises :class:`RunError` ``TT225`` if SQLite cannot read a database, ``TT209`` if it cannot write it.
+    ``lost``: what it holds."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if {code, code & 0xFF} & UNWRITABLE:
+            fix = "see whether the disk is full or the directory may be written, and run again to go on"
+            raise RunError("TT209", f"{path} cannot be written: {error}", fix=fix) from error
+        raise damaged(path, error, lost) from error
 
 
 class SectionFiles:
@@ -57,16 +77,14 @@ class SectionFiles:
 
     def row(self, columns: str, stage: int, shard: int, operator: int, number: int) -> tuple[Any, ...]:
         """Columns of the row of a section. Raises :class:`RunError` ``TT225``."""
+        path, lost = self.path / "epochs.db", f"the state of stage {stage}, shard {shard}"
         query = f"SELECT {columns} FROM sections WHERE stage = ? AND grp = ? AND operator = ? AND number = ?"
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = sqlite3.connect(self.path / "epochs.db", check_same_thread=False)
-                row: tuple[Any, ...] | None = self._connection.execute(query, (stage, shard, operator, number)).fetchone()
-            except sqlite3.DatabaseError as error:
-                raise damaged(self.path / "epochs.db", error, f"the state of stage {stage}, shard {shard}") from error
+        with self._lock, sound(path, lost):
+            if self._connection is None:
+                self._connection = sqlite3.connect(path, check_same_thread=False)
+            row: tuple[Any, ...] | None = self._connection.execute(query, (stage, shard, operator, number)).fetchone()
         if row is None:
-            raise damaged(self.path / "epochs.db", f"section {number} is gone", f"the state of stage {stage}, shard {shard}")
+            raise damaged(path, f"section {number} is gone", lost)
         return row
 
     def close(self) -> None:
@@ -159,7 +177,7 @@ class LogRows:
 
     def __init__(self, path: Path, write_file: Callable[[str, Part, str], str]) -> None:
         self.path, self.write_file = path, write_file
-        self._known: dict[tuple[int, int, int], LogAbout] | None = None
+        self._about: dict[tuple[int, int, int], LogAbout] | None = None
 
     def sections(self, states: Mapping[tuple[int, int], StateParts], large: int) -> list[Section]:
         """The rows of what a commit writes. Those of ``large`` bytes or more are in files then."""
@@ -191,9 +209,9 @@ class LogRows:
             useless.extend(self.path / "sections" / file for (file,) in some)
             connection.execute(f"DELETE FROM sections WHERE {where}", values)
 
-        if self._known is None:
-            self._known = logs_of(connection)
-        for (stage, shard, operator), about in list(self._known.items()):
+        if self._about is None:
+            self._about = logs_of(connection)
+        for (stage, shard, operator), about in list(self._about.items()):
             after = states.get((stage, shard))
             if after is None and not whole:
                 continue
@@ -201,12 +219,12 @@ class LogRows:
             if now is None or now.chain != about.chain:
                 remove("stage = ? AND grp = ? AND operator = ?", stage, shard, operator)
                 connection.execute("DELETE FROM logs WHERE stage = ? AND grp = ? AND operator = ?", (stage, shard, operator))
-                del self._known[stage, shard, operator]
+                del self._about[stage, shard, operator]
             elif now.first > about.first:
                 remove("stage = ? AND grp = ? AND operator = ? AND number < ?", stage, shard, operator, now.first)
         for at, state in states.items():
             for one in state.logs:
-                self._known[*at, one.operator] = one.about
+                self._about[*at, one.operator] = one.about
                 row = *at, one.operator, *attrs.astuple(one.about)
                 connection.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?)", row)
         connection.executemany("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?)", sections)

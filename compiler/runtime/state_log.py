@@ -209,11 +209,11 @@ class StateLog:
         """Add the states that have changed."""
         keys = [key for key in states.changes if states.is_in_memory(key)]
         data, ends = dumps_each(list(map(states.__getitem__, keys)))
-        known, start = self.places.get, 0
+        place_of, start = self.places.get, 0
         for key, end in zip(keys, ends, strict=True):
             state = data[start:end]
             start, hash_ = end, hash(state) & _HASH
-            if (place := known(key)) is None or place & _HASH != hash_:
+            if (place := place_of(key)) is None or place & _HASH != hash_:
                 self._leave(states, key)
                 rows.add(key, hash_, state)
 

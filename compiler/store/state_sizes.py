@@ -90,15 +90,15 @@ def sizes(blobs: Blobs, view: CheckpointView, number: int | None = None, *, keys
     """The sizes of each stage, or of one, as they are pickled. ``keys``: how many of the largest keys are named."""
     for stage in view.only(number):
         operators = [OperatorSizes(name) for name in stage.operators]
-        held = 0
+        in_blocks = 0
         for _, _, state in states(blobs, view, stage):
-            held += len(dumps((state.open_blocks, state.tables))) - len(dumps(({}, [])))
+            in_blocks += len(dumps((state.open_blocks, state.tables))) - len(dumps(({}, [])))
             for one, content in zip(operators, state.operators, strict=True):
                 columns, largest = _sizes_of(content)
                 one.add(columns, keys_held(content), largest, keys)
                 if isinstance(content, ColumnState) and content.open_aggregates:
-                    held += len(dumps(content.open_aggregates))
-        yield StageSizes(stage, operators, held)
+                    in_blocks += len(dumps(content.open_aggregates))
+        yield StageSizes(stage, operators, in_blocks)
 
 
 def _sizes_of(state: Any) -> tuple[dict[str, int], list[tuple[int, Any]]]:

@@ -31,7 +31,7 @@ from tracetypes.cli import main
 from tracetypes.compiler.local import log as logs
 from tracetypes.compiler.local import states
 from tracetypes.compiler.local.log import LocalLog
-from tracetypes.compiler.local.section_files import LogRows
+from tracetypes.compiler.local.section_files import LogRows, LogSections
 from tracetypes.compiler.runtime import state_log
 from tracetypes.compiler.store.small_files import write_json
 from tracetypes.templates import EmitValue
@@ -312,6 +312,29 @@ def test_the_state_of_a_key_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert written(tmp_path) > 0
     assert main(["state", str(tmp_path / "ck"), "tests.local.test_state_logs:ORDERED", "--key", "37"]) == 0
     assert "Seen" in capsys.readouterr().out
+
+
+def test_a_run_that_goes_on_while_its_states_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may remove what is about to be read. That is no damage."""
+    for number in range(3):
+        write_rows(tmp_path / "rows", number, some_keys(number))
+    go("ordered", tmp_path)
+    head = LogSections.head
+
+    def later(self: LogSections, number: int) -> tuple[bytes, int]:
+        monkeypatch.setattr(LogSections, "head", head)
+        write_rows(tmp_path / "rows", 3, some_keys(3))
+        go("ordered", tmp_path)
+        raise self.damage(number)
+
+    monkeypatch.setattr(LogSections, "head", later)
+    command = ["state", str(tmp_path / "ck"), "tests.local.test_state_logs:ORDERED"]
+    assert main(command) == 2
+    assert "TT408 the run of" in (err := capsys.readouterr().err)
+    assert "ask again, or stop the run first" in err
+    assert main(command) == 0
 
 
 @pytest.mark.parametrize("size", ["much", "-1", -1, True, 2.5, "4 apples"])
