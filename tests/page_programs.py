@@ -37,11 +37,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 def dag(**options: str | int | datetime) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    raise NotImplementedError
+    return lambda function: function
 class task:
     @staticmethod
     def bash(*, retries: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        raise NotImplementedError
+        return lambda function: function
 """,
     "laws": "recorded: 'list[Used]' = []\n",
     "local": f"{_CLICKS}counts: list[tuple[str, int]] = []\n",

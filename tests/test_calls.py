@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -104,6 +105,24 @@ def test_an_option_that_is_misspelled(capsys: pytest.CaptureFixture[str]) -> Non
                 assert f"did you mean {option}?" in err
     with pytest.raises(UsageError, match="did you mean parallelism"):
         tracetypes.run(flow(), {}, {}, paralelism=4)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("run(flow, input={}, outputs={})", "there is no option 'input'\n    fix:      did you mean inputs?"),
+        ("run(flow, inputs={}, output={})", "there is no option 'output'\n    fix:      did you mean outputs?"),
+        ("start(flow, {}, {}, pag=True)", "there is no option 'pag'\n    fix:      did you mean page?"),
+        ("start(flow, {}, {}, options={})", "there is no option 'options'"),
+        ("run(flow, {})", "run: missing a required argument: 'outputs'\n    fix:      write run(flow, inputs={...},"),
+        ("start()", "start: missing a required argument: 'flow'"),
+        ("run(flow, {}, {}, 4)", "run: too many positional arguments"),
+    ],
+)
+def test_arguments_of_runs_that_are_missing_or_too_many(call: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+        eval(f"tracetypes.{call}", {"tracetypes": tracetypes, "flow": flow()})
+    assert caught.value.code == "TT402"
 
 
 COMMANDS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -428,6 +429,34 @@ def test_interrupted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
     monkeypatch.setattr("tracetypes.cli.load", interrupt)
     assert run(capsys, "check", "x") == (130, "", "tracetypes: stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["-m", "tracetypes"], "tracetypes: stopped\n"),
+        (["tracetypes"], "tracetypes: stopped\n"),
+        (["program.py"], "KeyboardInterrupt\n"),
+    ],
+)
+def test_interrupted_while_it_is_imported(tmp_path: Path, command: list[str], said: str) -> None:
+    """The import of attrs is the moment. In a program of one's own it is an exception, as always."""
+    write(tmp_path / "attrs.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    for name in ("tracetypes", "program.py"):
+        write(tmp_path / name, "from tracetypes.cli import main\nmain()\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    ran = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.stderr == said if said.startswith("tracetypes") else ran.stderr.endswith(said)
+    assert ran.returncode == (130 if said.startswith("tracetypes") else -signal.SIGINT)
+
+
+def test_interrupts_after_the_imports_are_exceptions() -> None:
+    """A command takes them as they come, with what it has to close."""
+    code = "import signal, tracetypes.cli as c; c.main(['--version'])"
+    code = f"import sys; sys.argv[0] = 'tracetypes'\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
+    code += "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines()[-1:] == ["True"], ran.stderr
 
 
 def test_in_processes(tmp_path: Path) -> None:

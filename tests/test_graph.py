@@ -1,7 +1,7 @@
 """Graphs as authors build them: nodes with their lines, handles, and what is refused at once."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,15 @@ def test_TT116_what_a_stream_cannot_go_through(wrong: Any, found: str) -> None:
         hub.through(wrong)
     assert caught.value.code == "TT116"
     assert found in caught.value.message
+
+
+@pytest.mark.parametrize("use", [list, lambda stream: stream[0], lambda stream: "x" in stream])
+def test_TT116_a_stream_is_no_list(use: Callable[[Any], object]) -> None:
+    stream: Any = Dataflow("rows").source("rows", U[str, int], markers=every(seconds=1, time=lambda v: v))
+    with pytest.raises(UsageError, match=r"TT116 <SourceStream .* from source 'rows', .*> has no items before a run") as caught:
+        use(stream)
+    assert "pass an operator to through(), such as map_values(...)" in str(caught.value)
+    assert not isinstance(stream, Iterable)  # it is no input of a run
 
 
 def test_TT116_what_is_no_stream() -> None:

@@ -1,5 +1,10 @@
 """Typed streaming dataflows that give the same answer at every parallelism."""
 
+# ruff: noqa: E402
+from tracetypes.interrupt import end_by_interrupt
+
+end_by_interrupt()
+
 from tracetypes.algebra import ExactSum
 from tracetypes.check import Checked, check
 from tracetypes.debezium import Change, debezium

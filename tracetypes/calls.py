@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tracetypes.epochs import BatchFunction
 from tracetypes.errors import UsageError
 from tracetypes.records import show
 
-__all__ = ["like", "need_choice", "need_function", "need_inputs", "need_limit", "need_names", "need_outputs", "need_whole"]
+__all__ = [
+    "checked_arguments",
+    "like",
+    "need_choice",
+    "need_function",
+    "need_inputs",
+    "need_limit",
+    "need_names",
+    "need_outputs",
+    "need_whole",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked_arguments(options: Iterable[str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator of a function that runs a dataflow. It raises :class:`UsageError` ``TT402`` for an argument that the function
+    does not take, and for one that is missing. ``options``: names that its parameter ``options`` takes."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        names = [*(name for name in signature.parameters if name != "options"), *options]
+
+        @wraps(function)
+        def call(*values: P.args, **by_name: P.kwargs) -> R:
+            for name in by_name:
+                if name not in names:
+                    fix = like(name, names) or f"the options are {', '.join(names)}"
+                    raise UsageError("TT402", f"there is no option {name!r}", fix=fix)
+            try:
+                signature.bind(*values, **by_name)
+            except TypeError as error:
+                fix = f"write {function.__name__}(flow, inputs={{...}}, outputs={{...}}), and all others by name"
+                raise UsageError("TT402", f"{function.__name__}: {error}", fix=fix) from None
+            return function(*values, **by_name)
+
+        return call
+
+    return decorate
 
 
 def need_function(what: str, value: object, example: str) -> None:

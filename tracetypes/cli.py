@@ -23,6 +23,7 @@ from tracetypes.compiler.backend.run_request import RunRequest
 from tracetypes.compiler.backend.shadow_run import ShadowRun
 from tracetypes.errors import CheckFailed, TraceTypesError, UsageError
 from tracetypes.example_files import copy_example, example_lines
+from tracetypes.interrupt import raise_interrupts
 from tracetypes.new_project import first_steps, module_name, project_files, project_files_for, write_project
 from tracetypes.progress import Progress, error_record
 from tracetypes.recorded_rows import recorded_rows
@@ -44,6 +45,7 @@ __all__ = ["epoch_lines", "epoch_tables", "main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Exit status: 0 success, 1 fault of the dataflow, its data or its laws, 2 wrong usage, 130
     stopped."""
+    raise_interrupts()
     commands = {"check": _check, "explain": _explain, "graph": _graph, "prepare": _prepare, "run": _run, "state": _state}
     commands |= {"examples": _examples, "new": _new, "record": _record, "schema": _schema, "submit-files": _submit_files}
     commands |= {"test": _test, "workspace": _workspace}

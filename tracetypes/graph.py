@@ -70,6 +70,11 @@ class Stream(Generic[E_co]):
             hint = "" if instead is None else f"; {instead}"
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}{hint}", name=name, obj=self)
 
+        def __getitem__(self, at: object) -> Any:  # Python iterates by it, too; with __iter__ a stream would be an Iterable
+            what = f"{self!r} has no items before a run"
+            fix = "pass an operator to through(), such as map_values(...); run() fills a list with the rows of a sink"
+            raise UsageError("TT116", what, fix=fix)
+
     def through(self, op: Callable[[Stream[E_co]], Stream[R]], *, parallelism: int | None = None) -> Stream[R]:
         """The output of an operator, a structural operator or any function of streams.
 

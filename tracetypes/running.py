@@ -16,7 +16,6 @@ from __future__ import annotations
 import gzip
 import html
 import importlib.util
-import inspect
 import json
 import os
 import threading
@@ -26,7 +25,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack
 
-from tracetypes.calls import like, need_choice
+from tracetypes.calls import checked_arguments, like, need_choice
 from tracetypes.check import Checked, edge_of, violations
 from tracetypes.compiler.backend.background_run import Run
 from tracetypes.compiler.backend.compilation import check_once, extras
@@ -110,6 +109,7 @@ class RunOptions(TypedDict, total=False):
     state_memory: int | str
 
 
+@checked_arguments(RunOptions.__annotations__)
 def run(
     flow: Dataflow | Checked,
     inputs: Mapping[str, Input],
@@ -137,11 +137,11 @@ def run(
     A Spark session stays for the next run. Raises :class:`TraceTypesError` with the code and text of the command
     line.
     """
-    _refuse(options)
     request = _request(flow, inputs, outputs, backend, parallelism, key_groups, checkpoint, drain, follow, options)
     return request.run()
 
 
+@checked_arguments(RunOptions.__annotations__)
 def start(
     flow: Dataflow | Checked,
     inputs: Mapping[str, Input],
@@ -159,7 +159,6 @@ def start(
     """Start a dataflow in the background. It waits for more input until it is drained or stopped, unless ``follow=False``.
     ``page``: whether a browser on this machine can look at it (:attr:`Run.page`), or at which port. The other parameters are
     those of :func:`run`."""
-    _refuse(options)
     job = _request(flow, inputs, outputs, backend, parallelism, key_groups, checkpoint, drain, follow, options)
     from tracetypes.compiler.backend.control import Control
 
@@ -304,15 +303,6 @@ def _request(
     more = {name: value for name, value in more.items() if name not in OF_LOCAL}
     more |= {"drain": drain, "follow": follow, "engine": engine}
     return RunRequest(flow, inputs, outputs, parallelism, key_groups, checkpoint, **more)
-
-
-def _refuse(options: Mapping[str, Any]) -> None:
-    allowed = RunOptions.__annotations__
-    for name in options.keys() - allowed.keys():
-        every = [*inspect.signature(run).parameters, *allowed]
-        every.remove("options")
-        fix = like(name, every) or f"the options are {', '.join(every)}"
-        raise UsageError("TT402", f"there is no option {name!r}", fix=fix)
 
 
 def explain(
