@@ -434,16 +434,20 @@ def test_TT208_what_no_run_can_take(site: Path, tmp_path: Path, twin: type[Numbe
         go("odd://x", tmp_path)
 
 
-def test_TT218_a_source_that_was_made_anew(site: Path, tmp_path: Path) -> None:
-    file = tmp_path / "shop.db"
+@pytest.mark.parametrize("end", ["source 'clicks'", "sink 'counts'"])
+def test_TT218_data_that_were_made_anew(site: Path, tmp_path: Path, end: str) -> None:
+    """In a file of the same name, which may have the same inode."""
+    file, out = tmp_path / "shop.db", tmp_path / "out.db"
     fill(file, CLICKS)
-    address, out = f"shelf://{file}/clicks", f"shelf://{tmp_path}/out.db/counts"
-    options: dict[str, Any] = {"backend": "local", "checkpoint": tmp_path / "checkpoint", "drain": False}
-    run(counts(), {"clicks": address}, {"counts": out}, **options)
-    shutil.copy(file, tmp_path / "copy.db")
-    os.replace(tmp_path / "copy.db", file)
-    with pytest.raises(RunError, match=r"TT218 source 'clicks': shelf://.* is another one than it began with"):
-        run(counts(), {"clicks": address}, {"counts": out}, **options)
+    addresses: Any = {"clicks": f"shelf://{file}/clicks"}, {"counts": f"shelf://{out}/counts"}
+    run(counts(), *addresses, backend="local", checkpoint=tmp_path / "checkpoint", drain=False)
+    if end.startswith("sink"):
+        out.unlink()
+    else:
+        file.unlink()
+        fill(file, [{"page": "other", "ts": at} for at in range(2500)])
+    with pytest.raises(RunError, match=f"TT218 {end}: shelf://.* is another one than it began with"):
+        run(counts(), *addresses, backend="local", checkpoint=tmp_path / "checkpoint", drain=False)
 
 
 def test_TT209_a_copy_of_a_checkpoint_is_shut_out(site: Path, tmp_path: Path) -> None:
