@@ -47,6 +47,7 @@ from tracetypes import (
     O,
     OpKeyedOrdered,
     RunError,
+    Stream,
     U,
     Unit,
     UsageError,
@@ -397,6 +398,18 @@ def test_TT402_a_connector_without_a_sink(site: Path, tmp_path: Path) -> None:
     fill(tmp_path / "shop.db", CLICKS[:5])
     with pytest.raises(UsageError, match="TT402 --output half:///x/y: nothing is written to half://"):
         go(f"half://{tmp_path}/shop.db/clicks", tmp_path, into="half:///x/y")
+
+
+@pytest.mark.parametrize("scheme", ["rows", "files", "table"])
+def test_a_scheme_that_is_a_kind_of_ours(site: Path, tmp_path: Path, scheme: str) -> None:
+    """It is opened by its own connector alone."""
+    package(site, "broken", EXAMPLE.replace("(source=TableSource, ", "("), f"{scheme} = broken:connector")
+    with pytest.raises(UsageError, match=f"source 'clicks' reads {scheme}:///x/y, which is no input"):
+        go(f"{scheme}:///x/y", tmp_path)
+    flow, address = counts(), f"{scheme}://{tmp_path}/out.db/counts"
+    flow.sink("folders", Stream(flow, 1), partition_by="key")
+    with pytest.raises(UsageError, match="partition_by"):
+        run(flow, {"clicks": []}, {"counts": [], "folders": address}, backend="local", checkpoint=tmp_path / "checkpoint")
 
 
 def test_TT207_a_format_is_refused(site: Path, tmp_path: Path) -> None:

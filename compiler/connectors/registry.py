@@ -9,7 +9,7 @@ disk, is a method of the connector.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import ClassVar
 
 from tracetypes.compiler.connectors import delta
@@ -70,6 +70,10 @@ class Connector:
     def absolute(self, address: str) -> str:
         """The address as it means the same in every working directory."""
         return address
+
+    def reads(self, kinds: Container[str]) -> bool:
+        """Whether a backend reads its addresses. ``kinds``: those that the backend opens itself."""
+        return self.kind in kinds if self.opens is None else self.opens.source is not None
 
     def is_listed(self, address: str) -> bool:
         """Whether the driver lists files there, and the workers read them."""

@@ -86,7 +86,7 @@ class LocalBackend:
 def _no_input(address: object) -> str | None:
     """Why nothing is read from an address."""
     connector = connector_of(address)
-    if connector.kind not in OPENINGS and (connector.opens is None or connector.opens.source is None):
+    if not connector.reads(OPENINGS):
         return "no input"
     is_remote = isinstance(address, str) and connector.kind == "files" and not connector.is_listed(address)
     return "not on this machine's disks" if is_remote else None

@@ -104,8 +104,7 @@ class SparkEngine:
         return [
             f"source {name!r} reads {connector.display_name.format(address)}, which Spark cannot read"
             for name, address in inputs.items()
-            if (connector := connector_of(address)).kind not in OPENINGS
-            and (connector.opens is None or connector.opens.source is None)
+            if not (connector := connector_of(address)).reads(OPENINGS)
         ]
 
     @staticmethod

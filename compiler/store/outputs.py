@@ -292,7 +292,7 @@ IN_FOLDERS: Final = frozenset({"files", "objects", "table", "nowhere"})
 def open_output(plan: Plan, path: str, run: str, late: str | None = None, rejects: str | None = None) -> Output:
     """The output for a path, or for an address of a topic or table. ``noop:`` keeps nothing."""
     connector = connector_of(path)
-    if connector.kind not in IN_FOLDERS:
+    if connector.opens is not None or connector.kind not in IN_FOLDERS:
         refuse_folders(plan, path)
     if connector.opens is not None:
         return ConnectorOutput(plan, connector.kind, connector.opens, side_outputs_of(path, run, late, rejects), path)
